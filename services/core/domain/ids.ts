@@ -1,0 +1,61 @@
+import { createHash } from 'node:crypto';
+
+/**
+ * Ids say where a row lives (design section 4), lower-case Crockford base32:
+ *
+ *     job          j_<cohort>_<member>              partition  j_<cohort>
+ *     schedule     s_<cohort>_<member>              partition  s_<cohort>
+ *     occurrence   s_<cohort>_<member>@<slot>       partition  s_<cohort>@<slot>
+ *
+ * <cohort> is 65 random bits in 13 characters, <member> two characters for 0..63.
+ */
+const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';
+const COHORT_CHARS = 13;
+const MEMBERS_MAX = 64;
+const ID = /^([js])_([0-9a-hjkmnp-tv-z]{13})_([01][0-9a-hjkmnp-tv-z])(?:@(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z))?$/;
+
+/** Bytes of chance that one cohort needs. */
+export const COHORT_ENTROPY_BYTES = COHORT_CHARS;
+
+/** A new job cohort's partition text from COHORT_ENTROPY_BYTES random bytes (5 bits of each are used). */
+export function jobCohort(entropy: Uint8Array): string {
+  return `j_${base32(entropy)}`;
+}
+
+/** The id of a member (0..63) of a job cohort. Throws RangeError outside of that: a member number is never reused. */
+export function memberId(cohort: string, member: number): string {
+  if (!Number.isInteger(member) || member < 0 || member >= MEMBERS_MAX) {
+    throw new RangeError(`member must be 0..${MEMBERS_MAX - 1}, got ${member}`);
+  }
+  return `${cohort}_${character(member >> 5)}${character(member & 31)}`;
+}
+
+/** The partition a job, schedule or occurrence id lives in: string work only. Throws RangeError on anything else. */
+export function cohortOf(id: string): string {
+  const parts = ID.exec(id);
+  if (parts === null) throw new RangeError(`not a job, schedule or occurrence id: ${id}`);
+  const [, kind, cohort, , slot] = parts;
+  return slot === undefined ? `${kind}_${cohort}` : `${kind}_${cohort}@${slot}`;
+}
+
+/** Whether the text is the id of a job or of an occurrence, the two that have a row in `jobs`. */
+export function isJobId(text: string): boolean {
+  const parts = ID.exec(text);
+  return parts !== null && (parts[1] === 'j') === (parts[4] === undefined);
+}
+
+/** The shard that scans a partition's timers: first 4 bytes of SHA-256 of the partition text, modulo the shard count. */
+export function shardOf(cohort: string, shards: number): number {
+  return createHash('sha256').update(cohort).digest().readUInt32BE(0) % shards;
+}
+
+function base32(entropy: Uint8Array): string {
+  if (entropy.length < COHORT_CHARS) throw new RangeError(`a cohort needs ${COHORT_CHARS} random bytes`);
+  let text = '';
+  for (const byte of entropy.subarray(0, COHORT_CHARS)) text += character(byte & 31);
+  return text;
+}
+
+function character(value: number): string {
+  return ALPHABET.charAt(value);
+}

@@ -1,0 +1,100 @@
+/**
+ * Every bound of the product, unit last. The API's limits are served by GET /limits and stand in schema/http/openapi.yaml;
+ * tests hold the lists together.
+ */
+
+export const SECOND_MS = 1_000;
+export const MINUTE_MS = 60 * SECOND_MS;
+export const HOUR_MS = 60 * MINUTE_MS;
+export const DAY_MS = 24 * HOUR_MS;
+
+// What a caller may ask for.
+export const PAYLOAD_MAX_BYTES = 65_536;
+export const JOB_BODY_MAX_BYTES = 96 * 1024;
+export const BATCH_BODY_MAX_BYTES = 8 * 1024 * 1024;
+export const WORKER_BODY_MAX_BYTES = 1024 * 1024;
+export const OTHER_BODY_MAX_BYTES = 64 * 1024;
+export const JOB_BATCH_MAX_ITEMS = 1_000;
+export const WORKER_BATCH_MAX_ITEMS = 100;
+export const HORIZON_DEFAULT_DAYS = 365;
+export const RUN_AT_PAST_MAX_MS = HOUR_MS;
+export const MAX_ATTEMPTS_DEFAULT = 5;
+export const MAX_ATTEMPTS_MAX = 1_000;
+export const TIMEOUT_DEFAULT_S = 60;
+export const TIMEOUT_MAX_S = 86_400;
+export const LEASE_DEFAULT_S = 30;
+export const LEASE_MIN_S = 5;
+export const LEASE_MAX_S = 900;
+/** A worker heartbeats this many times within one lease. */
+export const HEARTBEATS_PER_LEASE = 3;
+export const RETRY_BASE_DEFAULT_S = 1;
+export const RETRY_FACTOR_DEFAULT = 2;
+export const RETRY_CAP_DEFAULT_S = 3_600;
+export const LABELS_MAX = 16;
+export const LABEL_KEY_MAX_CHARS = 63;
+export const LABEL_VALUE_MAX_CHARS = 128;
+export const IDEMPOTENCY_KEY_MAX_CHARS = 128;
+export const ERROR_TEXT_MAX_BYTES = 2 * 1024;
+export const RESULT_MAX_BYTES = 4 * 1024;
+export const PROGRESS_MAX_BYTES = 1024;
+export const CLAIM_ID_MAX_CHARS = 64;
+export const ATTEMPTS_KEPT = 50;
+export const READY_PER_QUEUE_MAX = 100_000;
+
+// Cohorts and rounds (design section 4).
+/** Jobs stored together: a Paxos round costs about the same for 1 row as for 64 rows of one partition. */
+export const COHORT_SIZE = 64;
+export const COHORT_OPEN_MAX_MS = SECOND_MS;
+export const ROUND_MAX_ROWS = 64;
+export const ROUND_MAX_BYTES = 1024 * 1024;
+/** After a timed-out conditional write a late apply is possible for this long. */
+export const LATE_APPLY_MS = 4 * SECOND_MS;
+/** An operation that waited or was retried for this long is given up: dropped when surely unwritten, else unknown. */
+export const OPERATION_DEADLINE_MS = 15 * SECOND_MS;
+
+// Timers (design section 6, rules 2, 3 and 5).
+/** A due row whose minute ended longer ago than this may have been passed by its readers. */
+export const DUE_MINUTE_PASSED_MS = 20 * SECOND_MS;
+/** A deadline row nearer than this may be passed by its reader before it lands. */
+export const DEADLINE_CLEARANCE_MS = SECOND_MS;
+/** Where a timer that may have been passed is written again. */
+export const REWRITE_AHEAD_MS = 10 * SECOND_MS;
+/** Longer between choosing a timer and the end of its round: one more deadline row before anything is answered. */
+export const ROUND_SLOW_MS = 20 * SECOND_MS;
+export const SPARE_DEADLINE_AHEAD_MS = MINUTE_MS;
+/** The last seconds of a timer table are read again at each tick. */
+export const TRAILING_EDGE_MS = 5 * SECOND_MS;
+/** A closed minute gets its second look this long after its end. */
+export const SECOND_LOOK_AFTER_MS = MINUTE_MS;
+
+// Dispatcher (section 7).
+export const TICK_MS = SECOND_MS;
+export const READ_AHEAD_MS = 2 * SECOND_MS;
+export const SHARD_ROWS_IN_MEMORY_MAX = 20_000;
+/** How long a due row whose job is not there yet is looked at again. */
+export const ABSENT_JOB_GRACE_MS = 10 * SECOND_MS;
+/** How long a failed publish is tried again before the second look owns it. */
+export const PUBLISH_RETRY_MAX_MS = MINUTE_MS;
+export const CURSOR_SAVE_EVERY_MS = 3 * SECOND_MS;
+/** A loaded cursor is never later than this before now, whatever clock saved it. */
+export const CURSOR_REWIND_MS = MINUTE_MS;
+
+// Reaper (section 8).
+export const ENQUEUED_LOOK_MIN_MS = MINUTE_MS;
+export const ENQUEUED_LOOK_MAX_MS = HOUR_MS;
+/** A waiting job's own message may be this much younger than the moment it was enqueued. */
+export const PUBLISHED_SLACK_MS = 10 * SECOND_MS;
+/** A lapse that loses although nothing changed is looked at again this much later, never at once. */
+export const LAPSE_RETRY_MS = SECOND_MS;
+/** Claims whose worker was never heard of (a lost answer) that are not counted as tries. */
+export const LOST_CLAIMS_MAX = 3;
+
+// Shard leases (section 10).
+export const SHARDS_DEFAULT = 64;
+export const SHARD_LEASE_TTL_DEFAULT_MS = 8 * SECOND_MS;
+export const SHARD_LEASE_RENEW_DEFAULT_MS = 2 * SECOND_MS;
+/** An owner stops acting this long before its lease can lapse. */
+export const SHARD_LEASE_SAFETY_MS = SECOND_MS;
+
+/** The longest one sleep: timers beyond 2^31-1 ms fire at once, and a stepped clock is noticed within this. */
+export const SLEEP_MAX_MS = MINUTE_MS;

@@ -1,0 +1,238 @@
+import { ATTEMPTS_KEPT } from './limits.ts';
+import type { AttemptEnd, JobRow } from './job.ts';
+import { JobStatus, type Priority } from './job-status.ts';
+import type { EpochMs } from './time.ts';
+
+/**
+ * The conditional writes of the table `jobs`: each is one edge of the life cycle (design section 6). Conditions are
+ * positive only (`!=` and `= null` succeed on an absent row and make a zombie) and name what the caller knows, so that the
+ * hot edges need no read before their round.
+ */
+export type Operation = Create | Enqueue | Claim | Heartbeat | Succeed | EndAttempt | CancelWaiting;
+export type Edge = Operation['edge'];
+
+export interface Create {
+  readonly edge: 'create';
+  readonly jobId: string;
+  readonly job: JobRow;
+}
+
+/** scheduled -> enqueued. A due row means "by now": the job matches with run_at <= the row's. */
+export interface Enqueue {
+  readonly edge: 'enqueue';
+  readonly jobId: string;
+  readonly runAtMost: EpochMs;
+  readonly attempt: number;
+  readonly enqueuedAt: EpochMs;
+}
+
+/** enqueued -> running as attempt + 1. Cassandra's clock sets lease_until and deadline_at. */
+export interface Claim {
+  readonly edge: 'claim';
+  readonly jobId: string;
+  /** The job's attempt before this claim. */
+  readonly attempt: number;
+  readonly worker: string;
+  readonly claimId: string;
+  readonly startedAt: EpochMs;
+  readonly leaseMs: number;
+  readonly timeoutMs: number;
+}
+
+/** running -> running: lease_until moves later by Cassandra's clock, never back. */
+export interface Heartbeat {
+  readonly edge: 'heartbeat';
+  readonly jobId: string;
+  readonly attempt: number;
+  readonly cancelRequested: boolean;
+  readonly leaseMs: number;
+  readonly progress: string | undefined;
+}
+
+/** running -> succeeded; names no cancel_requested, since success wins. */
+export interface Succeed {
+  readonly edge: 'succeed';
+  readonly jobId: string;
+  readonly attempt: number;
+  readonly end: AttemptEnd;
+  readonly result: string | undefined;
+}
+
+/** What Cassandra's clock must say, inside the round, for an attempt to end this way. */
+export type ClockCondition = 'before_deadline' | 'lease_passed' | 'deadline_passed';
+
+/** running -> whatever decide() computed from the row as read: fail, snooze, release, lapse, time-out, cancelled. */
+export interface EndAttempt {
+  readonly edge: 'end_attempt';
+  readonly jobId: string;
+  readonly expect: { readonly attempt: number; readonly runAt: EpochMs; readonly cancelRequested: boolean };
+  readonly clock: ClockCondition;
+  readonly end: AttemptEnd;
+  readonly next: {
+    readonly status: JobStatus;
+    readonly runAt: EpochMs;
+    readonly tries: number;
+    readonly lapses: number;
+    readonly lostClaims: number;
+    readonly maxAttempts: number;
+    readonly lastError: string | null;
+    readonly enqueuedAt: EpochMs | null;
+    readonly finishedAt: EpochMs | null;
+    readonly reason: string | null;
+  };
+}
+
+/** scheduled or enqueued -> cancelled. */
+export interface CancelWaiting {
+  readonly edge: 'cancel';
+  readonly jobId: string;
+  readonly expect: {
+    readonly status: typeof JobStatus.scheduled | typeof JobStatus.enqueued;
+    readonly attempt: number;
+    readonly runAt: EpochMs;
+  };
+  readonly finishedAt: EpochMs;
+  readonly reason: string;
+}
+
+/** The columns that conditions name: what a failed batch returns for each of its rows that exists. */
+export type ConditionColumns = Partial<
+  Pick<JobRow, 'status' | 'attempt' | 'runAt' | 'cancelRequested' | 'leaseUntil' | 'deadlineAt'>
+>;
+
+/** `clock` = everything but the server's clock agrees, and only the server can judge its clock. */
+export type ConditionVerdict = 'holds' | 'fails' | 'clock';
+
+/** Judges an operation's own condition on the columns that a failed batch returned (undefined: the row is absent). */
+export function judgeCondition(operation: Operation, row: ConditionColumns | undefined): ConditionVerdict {
+  if (operation.edge === 'create') return row === undefined ? 'holds' : 'fails';
+  if (row === undefined) return 'fails';
+  switch (operation.edge) {
+    case 'enqueue':
+      return verdict(
+        row.status === JobStatus.scheduled &&
+          row.attempt === operation.attempt &&
+          row.runAt !== undefined &&
+          row.runAt <= operation.runAtMost,
+      );
+    case 'claim':
+      return verdict(row.status === JobStatus.enqueued && row.attempt === operation.attempt);
+    case 'heartbeat':
+      return clockVerdict(
+        row.status === JobStatus.running &&
+          row.attempt === operation.attempt &&
+          row.cancelRequested === operation.cancelRequested,
+      );
+    case 'succeed':
+      return clockVerdict(row.status === JobStatus.running && row.attempt === operation.attempt);
+    case 'end_attempt':
+      return clockVerdict(
+        row.status === JobStatus.running &&
+          row.attempt === operation.expect.attempt &&
+          row.runAt === operation.expect.runAt &&
+          row.cancelRequested === operation.expect.cancelRequested,
+      );
+    case 'cancel':
+      return verdict(
+        row.status === operation.expect.status &&
+          row.attempt === operation.expect.attempt &&
+          row.runAt === operation.expect.runAt,
+      );
+  }
+}
+
+/** Whether the row bears the operation's own mark: an "applied, then timed out" is settled by it. */
+export function bearsMark(operation: Operation, row: JobRow | undefined): boolean {
+  if (row === undefined) return false;
+  switch (operation.edge) {
+    case 'create':
+      return row.createToken === operation.job.createToken;
+    case 'enqueue':
+      return (
+        row.enqueuedAt === operation.enqueuedAt &&
+        row.attempt === operation.attempt &&
+        row.status !== JobStatus.scheduled
+      );
+    case 'claim': {
+      const start = row.starts.get(operation.attempt + 1);
+      return start !== undefined && start.claimId === operation.claimId;
+    }
+    case 'heartbeat':
+      // Idempotent, and a lease that another heartbeat moved further is as good.
+      return (
+        row.status === JobStatus.running &&
+        row.attempt === operation.attempt &&
+        row.cancelRequested === operation.cancelRequested &&
+        row.heard
+      );
+    case 'succeed':
+      return sameEnd(row.ends.get(operation.attempt), operation.end);
+    case 'end_attempt':
+      return sameEnd(row.ends.get(operation.expect.attempt), operation.end);
+    case 'cancel':
+      return row.status === JobStatus.cancelled && row.finishedAt === operation.finishedAt;
+  }
+}
+
+/** The entry that falls out of the bounded history when attempt n is written. */
+export function forgottenAttempt(attempt: number): number {
+  return attempt - ATTEMPTS_KEPT;
+}
+
+/** Bytes that the operation adds to a round, near enough to keep a round below its bound. */
+export function operationBytes(operation: Operation): number {
+  const fixed = 200;
+  switch (operation.edge) {
+    case 'create':
+      return fixed + 600 + operation.job.payloadBytes;
+    case 'heartbeat':
+      return fixed + (operation.progress?.length ?? 0);
+    case 'succeed':
+      return fixed + (operation.result?.length ?? 0);
+    case 'end_attempt':
+      return fixed + 2 * (operation.end.error?.length ?? 0);
+    case 'enqueue':
+    case 'claim':
+    case 'cancel':
+      return fixed;
+  }
+}
+
+function verdict(holds: boolean): ConditionVerdict {
+  return holds ? 'holds' : 'fails';
+}
+
+function clockVerdict(restHolds: boolean): ConditionVerdict {
+  return restHolds ? 'clock' : 'fails';
+}
+
+function sameEnd(found: AttemptEnd | undefined, ours: AttemptEnd): boolean {
+  return (
+    found !== undefined &&
+    found.endedAt === ours.endedAt &&
+    found.outcome === ours.outcome &&
+    found.error === ours.error
+  );
+}
+
+/** What a due row and its hint carry besides their key: enough to enqueue and publish without reading the job. */
+export interface DueEntry {
+  readonly jobId: string;
+  readonly shard: number;
+  readonly runAt: EpochMs;
+  readonly queue: string;
+  readonly priority: Priority;
+  /** The job's attempt when the row was written; the ready message carries attempt + 1. */
+  readonly attempt: number;
+  /** The creator publishes the ready message itself (fast path): only the second look needs the row. */
+  readonly direct: boolean;
+}
+
+/** "Look at this job again at `at`." */
+export interface DeadlineEntry {
+  readonly jobId: string;
+  readonly shard: number;
+  readonly at: EpochMs;
+  /** When the job's ready message was last published, where it waits for a claim. */
+  readonly publishedAt: EpochMs | null;
+}

@@ -1,0 +1,51 @@
+import type { AttemptEnd, JobRow } from '../domain/job.ts';
+import type { JobStatus, Outcome, Priority } from '../domain/job-status.ts';
+import type { EpochMs } from '../domain/time.ts';
+
+/** One finished job, as audits read it from job_history((queue, hour, stripe), finished_at, job_id). */
+export interface FinishedJob {
+  readonly jobId: string;
+  readonly queue: string;
+  readonly priority: Priority;
+  readonly finishedAt: EpochMs;
+  readonly status: JobStatus;
+  readonly outcome: Outcome;
+  readonly attempt: number;
+  readonly scheduledFor: EpochMs;
+  /** Last start minus due time of that start; null for a job that never started. */
+  readonly lagMs: number | null;
+  readonly error: string | null;
+}
+
+export interface DeadLetter {
+  readonly jobId: string;
+  readonly queue: string;
+  readonly deadAt: EpochMs;
+  readonly attempt: number;
+  readonly reason: string;
+  readonly error: string | null;
+}
+
+/** Plain idempotent writes: a repeat lands on the same row. Throws StoreError. */
+export interface HistoryStore {
+  writeFinished(rows: readonly FinishedJob[]): Promise<void>;
+  writeDeadLetters(rows: readonly DeadLetter[]): Promise<void>;
+}
+
+/** What a terminal row says of its own end: the same for whoever writes it, so that a repeat lands on the same row. */
+export function finishedJobOf(row: JobRow, end: AttemptEnd | undefined): FinishedJob | null {
+  if (row.finishedAt === null) return null;
+  const start = row.starts.get(row.attempt);
+  return {
+    jobId: row.jobId,
+    queue: row.queue,
+    priority: row.priority,
+    finishedAt: row.finishedAt,
+    status: row.status,
+    outcome: end?.outcome ?? 'cancelled',
+    attempt: row.attempt,
+    scheduledFor: row.scheduledFor,
+    lagMs: start === undefined ? null : Math.max(0, start.startedAt - row.runAt),
+    error: end?.error ?? row.lastError,
+  };
+}

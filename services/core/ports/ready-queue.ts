@@ -1,0 +1,42 @@
+import type { Priority } from '../domain/job-status.ts';
+import type { EpochMs } from '../domain/time.ts';
+
+/** What the ready stream carries: never the payload (api.md, JetStream contract). */
+export interface ReadyMessage {
+  readonly jobId: string;
+  /** The number the claim will get. */
+  readonly attempt: number;
+  readonly runAt: EpochMs;
+  readonly queue: string;
+  readonly priority: Priority;
+}
+
+/** stored: acknowledged by the stream. full: its subject or stream is at its bound. failed: no answer, or the stream is away. */
+export type PublishOutcome = 'stored' | 'full' | 'failed';
+
+export interface ReadyConsumer {
+  readonly priority: Priority;
+  readonly stream: string;
+  readonly subject: string;
+  readonly consumer: string;
+}
+
+/** JetStream's ready streams. It holds no truth: whatever is lost there makes jobs late, never lost. */
+export interface ReadyQueue {
+  /** Whether the connection is up: the fast path asks before it relies on a publish. */
+  connected(): boolean;
+  /** Outcomes in the order of the messages; never rejects. */
+  publish(messages: readonly ReadyMessage[]): Promise<readonly PublishOutcome[]>;
+  /** Makes the queue's consumers when they are missing and names them. Throws BusError. */
+  ensureQueue(queue: string): Promise<readonly ReadyConsumer[]>;
+  /** When the oldest message that waits on the subject was stored; null when none waits. Throws BusError. */
+  oldestMessageAt(queue: string, priority: Priority): Promise<EpochMs | null>;
+}
+
+/** The bus could not do it now (no connection, stream missing, election under way): try again later. */
+export class BusError extends Error {
+  constructor(message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.name = 'BusError';
+  }
+}

@@ -1,0 +1,5 @@
+/** Settings that all processes must agree on, written once into the table `settings`. Throws StoreError. */
+export interface SettingsStore {
+  /** Returns the stored value, storing the seed first when there is none. */
+  readOrSeed(name: string, seed: string): Promise<string>;
+}

@@ -1,0 +1,54 @@
+import type { Outcome, Priority } from '../domain/job-status.ts';
+import type { Edge } from '../domain/operation.ts';
+import type { ShardRole } from './shard-leases.ts';
+
+/**
+ * Metric names are a contract (shared with dashboards and alerts). Never a job or schedule id as a label; the queue label
+ * is capped at 500 values, then `other`, by the implementation. Durations are in seconds.
+ */
+export interface CounterLabels {
+  punctual_jobs_created_total: { queue: string; outcome: 'created' | 'replayed' | 'refused' };
+  punctual_attempts_total: { queue: string; outcome: Outcome };
+  punctual_lease_expiries_total: { queue: string };
+  punctual_stale_reports_total: { queue: string; call: 'claim' | 'heartbeat' | 'complete' };
+  punctual_dead_letters_total: { queue: string; reason: 'attempts' | 'not_retryable' };
+  punctual_reaper_repairs_total: { kind: 'missed_due' | 'stuck_enqueued' | 'lapsed' | 'orphan' };
+  punctual_shard_takeovers_total: { role: ShardRole; reason: 'expired' | 'handover' };
+  punctual_lease_renew_failures_total: { role: ShardRole };
+  punctual_store_errors_total: { kind: string };
+  punctual_ready_publish_total: { outcome: 'stored' | 'full' | 'failed' };
+}
+
+export interface HistogramLabels {
+  punctual_start_lag_seconds: { queue: string; priority: Priority };
+  punctual_dispatch_lag_seconds: { queue: string };
+  punctual_round_duration_seconds: { edge: Edge; outcome: 'applied' | 'lost' | 'unknown' | 'not_written' };
+  punctual_round_rows: { edge: Edge };
+  punctual_http_request_duration_seconds: { route: string; method: string; status: string };
+}
+
+export interface GaugeLabels {
+  punctual_oldest_due_age_seconds: { shard: string };
+  punctual_second_look_lag_seconds: { shard: string };
+  punctual_shards_owned: { role: ShardRole };
+  punctual_shards_unowned: { role: ShardRole };
+  punctual_store_in_flight: { class: 'round' | 'plain' | 'read' };
+}
+
+/** A listener's fault never reaches the work: implementations never throw. */
+export interface Telemetry {
+  count<Name extends keyof CounterLabels>(name: Name, labels: CounterLabels[Name], by?: number): void;
+  observe<Name extends keyof HistogramLabels>(name: Name, value: number, labels: HistogramLabels[Name]): void;
+  gauge<Name extends keyof GaugeLabels>(name: Name, value: number, labels: GaugeLabels[Name]): void;
+  /** Takes a label set away, for example of a shard no longer owned. */
+  dropGauge<Name extends keyof GaugeLabels>(name: Name, labels: GaugeLabels[Name]): void;
+}
+
+export type LogFields = Readonly<Record<string, unknown>>;
+
+export interface Log {
+  debug(message: string, fields?: LogFields): void;
+  info(message: string, fields?: LogFields): void;
+  warn(message: string, fields?: LogFields): void;
+  error(message: string, fields?: LogFields): void;
+}

@@ -1,0 +1,31 @@
+import type { DeadlineEntry, DueEntry } from '../domain/operation.ts';
+import type { EpochMs } from '../domain/time.ts';
+
+/** Plain idempotent writes and forward reads of the two timer tables. Writers go through core/timers, never here directly. */
+export interface TimerStore {
+  /** Resolves when all rows are acknowledged; grouped by partition. Throws StoreError (an orphan row is harmless). */
+  writeDue(rows: readonly DueEntry[]): Promise<void>;
+  writeDeadlines(rows: readonly DeadlineEntry[]): Promise<void>;
+  /** Rows of one (shard, bucket) with from <= run_at <= to, in (run_at, job_id) order, page by page. Throws StoreError. */
+  readDue(range: TimerRange): AsyncIterable<readonly DueEntry[]>;
+  readDeadlines(range: TimerRange): AsyncIterable<readonly DeadlineEntry[]>;
+}
+
+export interface TimerRange {
+  readonly shard: number;
+  readonly bucket: EpochMs;
+  /** Inclusive. */
+  readonly from: EpochMs;
+  /** Inclusive. */
+  readonly to: EpochMs;
+}
+
+/** Who has read how far in which timer table. */
+export type CursorRole = 'dispatch' | 'second_look' | 'deadlines';
+
+export interface CursorStore {
+  /** Null when the shard has none yet. Throws StoreError. */
+  load(role: CursorRole, shard: number): Promise<EpochMs | null>;
+  /** A register that only moves forward (a plain write whose timestamp is the cursor). Throws StoreError. */
+  save(role: CursorRole, shard: number, position: EpochMs): Promise<void>;
+}
