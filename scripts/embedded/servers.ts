@@ -1,0 +1,100 @@
+// The pair of servers that everything of ours needs, under one state folder: Cassandra and NATS.
+
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { DATA_CENTER, startCassandra } from './cassandra.ts';
+import { withLock } from './lock.ts';
+import { startNats } from './nats.ts';
+import type { Progress } from './progress.ts';
+import { type ServerProcess, assertPortsFree, findServer } from './server-process.ts';
+import type { Port } from './settings.ts';
+
+const ADDRESS = '127.0.0.1';
+
+/** The servers of a state folder; one that the environment names (`external`) is not ours to start or stop. */
+export interface Servers {
+  readonly cassandra: ServerProcess | External | undefined;
+  readonly nats: ServerProcess | External | undefined;
+}
+
+export interface External {
+  readonly contactPoint: string;
+  readonly external: true;
+}
+
+export interface ServersOptions {
+  readonly stateDir: string;
+  readonly ports: Readonly<Record<'cassandra' | 'cassandraStorage' | 'nats' | 'natsMonitor', Port>>;
+  readonly heapMb: number;
+  readonly lifetime: 'ours' | 'detached';
+  readonly progress: Progress;
+}
+
+function isOurs(server: Servers['cassandra']): server is ServerProcess {
+  return server !== undefined && !('external' in server);
+}
+
+function externalServer(variable: string): External | undefined {
+  const contactPoint = process.env[variable];
+  return contactPoint === undefined || contactPoint === '' ? undefined : { contactPoint, external: true };
+}
+
+/** What runs now. */
+export function findServers(stateDir: string): Servers {
+  return {
+    cassandra: externalServer('PUNCTUAL_CASSANDRA_CONTACT_POINTS') ?? findServer(join(stateDir, 'cassandra')),
+    nats: externalServer('PUNCTUAL_NATS_SERVERS') ?? findServer(join(stateDir, 'nats')),
+  };
+}
+
+/** Starts what does not run yet. Throws before it starts anything when ports are in use. */
+export async function startServers(options: ServersOptions): Promise<Servers> {
+  const { stateDir, ports, heapMb, lifetime, progress } = options;
+  return withLock(join(stateDir, 'servers.lock'), async () => {
+    const running = findServers(stateDir);
+    await assertPortsFree(ADDRESS, [
+      ...(running.cassandra === undefined ? [ports.cassandra, ports.cassandraStorage] : []),
+      ...(running.nats === undefined ? [ports.nats, ports.natsMonitor] : []),
+    ]);
+    const common = { address: ADDRESS, lifetime, progress };
+    const nats =
+      running.nats ??
+      (await startNats({
+        ...common,
+        dir: join(stateDir, 'nats'),
+        port: ports.nats.number,
+        monitorPort: ports.natsMonitor.number,
+      }));
+    const cassandra =
+      running.cassandra ??
+      (await startCassandra({
+        ...common,
+        dir: join(stateDir, 'cassandra'),
+        port: ports.cassandra.number,
+        storagePort: ports.cassandraStorage.number,
+        heapMb,
+      }));
+    return { cassandra, nats };
+  });
+}
+
+/** Stops those that are ours. */
+export async function stopServers(servers: Servers): Promise<void> {
+  await Promise.all([servers.cassandra, servers.nats].filter(isOurs).map((server) => server.stop()));
+}
+
+/** Empties the data, the logs stay. Only for servers that do not run. */
+export function eraseData(stateDir: string): void {
+  for (const name of ['cassandra', 'nats']) rmSync(join(stateDir, name, 'data'), { recursive: true, force: true });
+}
+
+/** The environment by which our services and tests find these servers. */
+export function environmentOf(servers: Servers): Record<string, string> {
+  return {
+    ...(servers.cassandra && {
+      PUNCTUAL_CASSANDRA_CONTACT_POINTS: servers.cassandra.contactPoint,
+      PUNCTUAL_CASSANDRA_DATA_CENTER: process.env['PUNCTUAL_CASSANDRA_DATA_CENTER'] ?? DATA_CENTER,
+    }),
+    ...(servers.nats && { PUNCTUAL_NATS_SERVERS: servers.nats.contactPoint }),
+  };
+}
