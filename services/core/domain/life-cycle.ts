@@ -1,0 +1,185 @@
+import { backoffMs } from './backoff.ts';
+import type { AttemptEnd, JobRow } from './job.ts';
+import { isTerminal, JobStatus, Outcome } from './job-status.ts';
+import { ENQUEUED_LOOK_MIN_MS, LOST_CLAIMS_MAX } from './limits.ts';
+import type { CancelWaiting, ClockCondition, EndAttempt } from './operation.ts';
+import type { EpochMs } from './time.ts';
+
+/**
+ * The life cycle as a table: from, event, to, and the timer that is written before the round. It is what ARCHITECTURE.md
+ * shows and what the tests walk; services ask the functions below, stores never decide.
+ */
+export const TRANSITIONS: readonly Transition[] = [
+  { from: null, event: 'create', to: 'scheduled', timer: 'due' },
+  { from: null, event: 'create_due_now', to: 'enqueued', timer: 'due' },
+  { from: 'scheduled', event: 'due', to: 'enqueued', timer: null },
+  { from: 'scheduled', event: 'cancel', to: 'cancelled', timer: null },
+  { from: 'enqueued', event: 'cancel', to: 'cancelled', timer: null },
+  { from: 'enqueued', event: 'claim', to: 'running', timer: 'deadline' },
+  { from: 'running', event: 'heartbeat', to: 'running', timer: null },
+  { from: 'running', event: 'succeed', to: 'succeeded', timer: null },
+  { from: 'running', event: 'fail', to: 'scheduled', timer: 'due' },
+  { from: 'running', event: 'fail', to: 'dead', timer: 'dead_letter' },
+  { from: 'running', event: 'fail', to: 'cancelled', timer: null },
+  { from: 'running', event: 'lapse', to: 'enqueued', timer: 'deadline' },
+  { from: 'running', event: 'lapse', to: 'scheduled', timer: 'due' },
+  { from: 'running', event: 'lapse', to: 'dead', timer: 'dead_letter' },
+  { from: 'running', event: 'lapse', to: 'cancelled', timer: null },
+];
+
+export interface Transition {
+  readonly from: JobStatus | null;
+  readonly event: 'create' | 'create_due_now' | 'due' | 'cancel' | 'claim' | 'heartbeat' | 'succeed' | 'fail' | 'lapse';
+  readonly to: JobStatus;
+  readonly timer: 'due' | 'deadline' | 'dead_letter' | null;
+}
+
+/** How an attempt ends: the round to submit, and what has to be written before it. */
+export interface AttemptDecision {
+  readonly operation: EndAttempt;
+  /** Written first. due: at next.runAt. deadline: look again at `at`, the job being published after the round. */
+  readonly timer: { readonly kind: 'due' } | { readonly kind: 'deadline'; readonly at: EpochMs } | null;
+  readonly deadLetter: 'attempts' | 'not_retryable' | null;
+}
+
+export interface FailReport {
+  readonly error: string;
+  readonly retryable: boolean;
+  /** The worker's own wish for the delay, instead of the backoff; null: the backoff. */
+  readonly retryAfterMs: number | null;
+}
+
+/** A worker reports failure on the running attempt of the row as read. `fraction` is chance for the jitter. */
+export function decideFail(row: JobRow, report: FailReport, now: EpochMs, fraction: number): AttemptDecision {
+  const tries = row.tries + 1;
+  const end: AttemptEnd = { endedAt: now, outcome: Outcome.failed, error: report.error };
+  const common = { tries, lapses: 0, lastError: report.error };
+  if (row.cancelRequested) return finish(row, 'before_deadline', end, JobStatus.cancelled, 'cancel_requested', common);
+  if (!report.retryable) return finish(row, 'before_deadline', end, JobStatus.dead, 'not_retryable', common);
+  if (tries >= row.maxAttempts) return finish(row, 'before_deadline', end, JobStatus.dead, 'attempts', common);
+  const delayMs = report.retryAfterMs ?? backoffMs(row.retry, tries, fraction);
+  return reschedule(row, 'before_deadline', end, now + delayMs, common);
+}
+
+export type LapseKind = 'lease_passed' | 'deadline_passed';
+
+/**
+ * The running attempt outlived its lease or its time limit; Cassandra's clock has the last word inside the round. A worker
+ * that was never heard of may never have got its claim's answer: such an end is not counted, LOST_CLAIMS_MAX times. The
+ * first lapse goes straight back to the queue, later ones in a row wait a backoff, for a job may be killing its workers.
+ */
+export function decideLapse(row: JobRow, kind: LapseKind, now: EpochMs, fraction: number): AttemptDecision {
+  const lostClaim = !row.heard && row.lostClaims < LOST_CLAIMS_MAX;
+  const tries = lostClaim ? row.tries : row.tries + 1;
+  const timedOut = kind === 'deadline_passed';
+  const error = timedOut ? `ran past timeout_s ${row.timeoutS}` : `no heartbeat within lease_s ${row.leaseS}`;
+  const end: AttemptEnd = { endedAt: now, outcome: timedOut ? Outcome.timedOut : Outcome.leaseExpired, error };
+  const lapses = row.lapses + 1;
+  const common = { tries, lapses, lastError: error, lostClaims: lostClaim ? row.lostClaims + 1 : row.lostClaims };
+  if (row.cancelRequested) return finish(row, kind, end, JobStatus.cancelled, 'cancel_requested', common);
+  if (tries >= row.maxAttempts) return finish(row, kind, end, JobStatus.dead, 'attempts', common);
+  if (lapses > 1) return reschedule(row, kind, end, now + backoffMs(row.retry, lapses - 1, fraction), common);
+  return {
+    operation: endAttempt(row, kind, end, { ...common, status: JobStatus.enqueued, runAt: row.runAt, enqueuedAt: now }),
+    timer: { kind: 'deadline', at: now + ENQUEUED_LOOK_MIN_MS },
+    deadLetter: null,
+  };
+}
+
+/** Cancels a job that waits; null when the row is not waiting (the caller answers from its status). */
+export function decideCancel(row: JobRow, now: EpochMs, reason: string): CancelWaiting | null {
+  if (row.status !== JobStatus.scheduled && row.status !== JobStatus.enqueued) return null;
+  return {
+    edge: 'cancel',
+    jobId: row.jobId,
+    expect: { status: row.status, attempt: row.attempt, runAt: row.runAt },
+    finishedAt: now,
+    reason,
+  };
+}
+
+/** What the reaper does about a job that one of its rows names (design section 8: one rule for all three tables). */
+export type SettleDecision =
+  /** Nothing to do: the job has its own later timer, or there is none any more. */
+  | { readonly kind: 'done' }
+  /** Terminal: its history row is written again, so that a crash after the round loses no audit row. */
+  | { readonly kind: 'finished' }
+  /** Scheduled and overdue: nobody enqueued it. */
+  | { readonly kind: 'enqueue' }
+  /** Waits for a claim: published again if its message is gone, and looked at again. */
+  | { readonly kind: 'waiting'; readonly publishedAt: EpochMs }
+  | { readonly kind: 'look_again'; readonly at: EpochMs }
+  | { readonly kind: 'lapse'; readonly lapse: LapseKind };
+
+/** @param publishedAt when the row at hand says the message was last published; null: when the job was enqueued. */
+export function decideSettle(row: JobRow | null, publishedAt: EpochMs | null, now: EpochMs): SettleDecision {
+  if (row === null) return { kind: 'done' };
+  if (isTerminal(row.status)) return { kind: 'finished' };
+  switch (row.status) {
+    case JobStatus.scheduled:
+      return row.runAt <= now ? { kind: 'enqueue' } : { kind: 'done' };
+    case JobStatus.enqueued:
+      return { kind: 'waiting', publishedAt: Math.max(publishedAt ?? 0, row.enqueuedAt ?? row.createdAt) };
+    default: {
+      const deadlineAt = row.deadlineAt ?? now;
+      const leaseUntil = row.leaseUntil ?? now;
+      if (deadlineAt <= now) return { kind: 'lapse', lapse: 'deadline_passed' };
+      if (leaseUntil <= now) return { kind: 'lapse', lapse: 'lease_passed' };
+      return { kind: 'look_again', at: Math.min(leaseUntil, deadlineAt) };
+    }
+  }
+}
+
+type Counters = Pick<EndAttempt['next'], 'tries' | 'lapses' | 'lastError'> & { readonly lostClaims?: number };
+
+function finish(
+  row: JobRow,
+  clock: ClockCondition,
+  end: AttemptEnd,
+  status: typeof JobStatus.cancelled | typeof JobStatus.dead,
+  reason: 'cancel_requested' | 'attempts' | 'not_retryable',
+  counters: Counters,
+): AttemptDecision {
+  return {
+    operation: endAttempt(row, clock, end, { ...counters, status, runAt: row.runAt, finishedAt: end.endedAt, reason }),
+    timer: null,
+    deadLetter: reason === 'cancel_requested' ? null : reason,
+  };
+}
+
+function reschedule(
+  row: JobRow,
+  clock: ClockCondition,
+  end: AttemptEnd,
+  runAt: EpochMs,
+  counters: Counters,
+): AttemptDecision {
+  return {
+    operation: endAttempt(row, clock, end, { ...counters, status: JobStatus.scheduled, runAt }),
+    timer: { kind: 'due' },
+    deadLetter: null,
+  };
+}
+
+function endAttempt(
+  row: JobRow,
+  clock: ClockCondition,
+  end: AttemptEnd,
+  next: Pick<EndAttempt['next'], 'status' | 'runAt'> & Counters & Partial<EndAttempt['next']>,
+): EndAttempt {
+  return {
+    edge: 'end_attempt',
+    jobId: row.jobId,
+    expect: { attempt: row.attempt, runAt: row.runAt, cancelRequested: row.cancelRequested },
+    clock,
+    end,
+    next: {
+      lostClaims: row.lostClaims,
+      maxAttempts: row.maxAttempts,
+      enqueuedAt: null,
+      finishedAt: null,
+      reason: null,
+      ...next,
+    },
+  };
+}

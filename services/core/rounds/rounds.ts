@@ -1,0 +1,303 @@
+import { cohortOf } from '../domain/ids.ts';
+import type { JobRow } from '../domain/job.ts';
+import { OPERATION_DEADLINE_MS, ROUND_MAX_BYTES, ROUND_MAX_ROWS, SECOND_MS } from '../domain/limits.ts';
+import {
+  bearsMark,
+  judgeCondition,
+  operationBytes,
+  type ConditionColumns,
+  type Operation,
+} from '../domain/operation.ts';
+import { msBetween, type MonotonicMs } from '../domain/time.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { CohortStore, JobReader } from '../ports/job-store.ts';
+import { StoreError } from '../ports/store-error.ts';
+import type { Telemetry } from '../ports/telemetry.ts';
+
+/** How a conditional write ended. Losing is a value that carries the row found; unknown is a third outcome (design section 4). */
+export type RoundOutcome =
+  | { readonly kind: 'applied' }
+  /** The condition did not hold; the row as a LOCAL_SERIAL read found it, null when there is none. */
+  | { readonly kind: 'lost'; readonly row: JobRow | null }
+  /** It may have applied, and may still: never retry under another id. */
+  | { readonly kind: 'unknown'; readonly cause: unknown }
+  /** Surely not written. `expired`: it waited past its deadline and was dropped, not sent. */
+  | {
+      readonly kind: 'not_written';
+      readonly reason: 'unavailable' | 'overloaded' | 'invalid' | 'expired';
+      readonly cause: unknown;
+    };
+
+export interface SubmitOptions {
+  /** How long the operation may wait, be sent and be settled; OPERATION_DEADLINE_MS when absent. */
+  readonly deadlineMs?: number;
+}
+
+interface Pending {
+  readonly operation: Operation;
+  readonly submittedAt: MonotonicMs;
+  readonly deadlineMs: number;
+  readonly answer: (outcome: RoundOutcome) => void;
+  /** An earlier round with it ended without an answer: from then on it can only end applied, lost or unknown. */
+  maybeApplied: boolean;
+  /** Sent in a round of its own: either poisonous to its neighbours, or judged by a clock that only the server has. */
+  alone: boolean;
+}
+
+interface Line {
+  waiting: Pending[];
+  failures: number;
+}
+
+const PAUSE_FIRST_MS = 50;
+const PAUSE_MAX_MS = SECOND_MS;
+
+/**
+ * All conditional writes pass here. Per cohort one round is in flight; operations that arrive meanwhile share the next
+ * one, so idle cohorts write at once and busy ones batch by themselves, without any timer. A Paxos round costs about the
+ * same for 1 row as for 64 rows of one partition.
+ */
+export class Rounds {
+  readonly #store: CohortStore;
+  readonly #reader: JobReader;
+  readonly #clock: Clock;
+  readonly #telemetry: Telemetry;
+  readonly #lines = new Map<string, Line>();
+  readonly #onStart: ((cohort: string) => void) | undefined;
+
+  constructor(parts: {
+    store: CohortStore;
+    reader: JobReader;
+    clock: Clock;
+    telemetry: Telemetry;
+    /** Called as a round on the cohort starts: the api closes the cohorts of due-now jobs then. */
+    onStart?: (cohort: string) => void;
+  }) {
+    this.#store = parts.store;
+    this.#reader = parts.reader;
+    this.#clock = parts.clock;
+    this.#telemetry = parts.telemetry;
+    this.#onStart = parts.onStart;
+  }
+
+  /** Never rejects. Operations submitted in one turn of the event loop share their cohort's next round. */
+  submit(operation: Operation, options: SubmitOptions = {}): Promise<RoundOutcome> {
+    const cohort = cohortOf(operation.jobId);
+    return new Promise((answer) => {
+      const pending: Pending = {
+        operation,
+        submittedAt: this.#clock.monotonic(),
+        deadlineMs: options.deadlineMs ?? OPERATION_DEADLINE_MS,
+        answer,
+        maybeApplied: false,
+        alone: false,
+      };
+      const line = this.#lines.get(cohort);
+      if (line !== undefined) {
+        line.waiting.push(pending);
+        return;
+      }
+      const opened: Line = { waiting: [pending], failures: 0 };
+      this.#lines.set(cohort, opened);
+      queueMicrotask(() => void this.#drain(cohort, opened));
+    });
+  }
+
+  async #drain(cohort: string, line: Line): Promise<void> {
+    while (line.waiting.length > 0) {
+      this.#dropExpired(line);
+      const batch = takeBatch(line);
+      if (batch.length === 0) continue;
+      const again = await this.#round(cohort, batch, line);
+      line.waiting.unshift(...again);
+      if (again.length > 0 && line.failures > 0) {
+        await this.#clock.sleep(Math.min(PAUSE_MAX_MS, PAUSE_FIRST_MS * 2 ** (line.failures - 1)));
+      }
+    }
+    this.#lines.delete(cohort);
+  }
+
+  /** Sends one round and answers what it settles; returns the operations that must be sent again. */
+  async #round(cohort: string, batch: readonly Pending[], line: Line): Promise<readonly Pending[]> {
+    const operations = batch.map((pending) => pending.operation);
+    assertOneOperationPerRow(operations);
+    this.#onStart?.(cohort);
+    const startedAt = this.#clock.monotonic();
+    try {
+      const result = await this.#store.apply(cohort, operations);
+      line.failures = 0;
+      this.#measure(batch, startedAt, result.applied ? 'applied' : 'lost');
+      if (!result.applied) return this.#separate(batch, result.rows);
+      for (const pending of batch) pending.answer({ kind: 'applied' });
+      return [];
+    } catch (thrown) {
+      // A fault of our own after the send (a row that cannot be decoded) tells as little as a lost answer.
+      const error =
+        thrown instanceof StoreError ? thrown : new StoreError('unknown', String(thrown), { cause: thrown });
+      line.failures += 1;
+      this.#measure(batch, startedAt, error.kind === 'unknown' ? 'unknown' : 'not_written');
+      return this.#afterError(batch, error);
+    }
+  }
+
+  /**
+   * A failed batch changed nothing. Those whose own condition fails have lost; the others are sent again at once. Where
+   * only the server's clock can have failed, a round of its own gives the verdict.
+   */
+  #separate(batch: readonly Pending[], rows: ReadonlyMap<string, ConditionColumns>): readonly Pending[] {
+    const lost: Pending[] = [];
+    const again: Pending[] = [];
+    for (const pending of batch) {
+      const verdict = judgeCondition(pending.operation, rows.get(pending.operation.jobId));
+      if (verdict === 'fails' || batch.length === 1) lost.push(pending);
+      else again.push(pending);
+    }
+    if (lost.length === 0) for (const pending of again) pending.alone = true;
+    if (lost.length > 0) void this.#answerLost(lost);
+    return again;
+  }
+
+  /** Reads the whole rows before answering: one that bears our own mark was applied by an earlier, unanswered round. */
+  async #answerLost(lost: readonly Pending[]): Promise<void> {
+    for (let failures = 0; ; failures += 1) {
+      try {
+        const rows = await this.#readSerial(lost);
+        for (const pending of lost) {
+          const row = rows.get(pending.operation.jobId);
+          pending.answer(bearsMark(pending.operation, row) ? { kind: 'applied' } : { kind: 'lost', row: row ?? null });
+        }
+        return;
+      } catch (cause) {
+        if (lost.every((pending) => this.#expired(pending))) {
+          for (const pending of lost) pending.answer({ kind: 'unknown', cause });
+          return;
+        }
+        await this.#clock.sleep(Math.min(PAUSE_MAX_MS, PAUSE_FIRST_MS * 2 ** failures));
+      }
+    }
+  }
+
+  async #afterError(batch: readonly Pending[], error: StoreError): Promise<readonly Pending[]> {
+    switch (error.kind) {
+      case 'unknown':
+        return this.#settleUnknown(batch);
+      case 'invalid':
+        if (batch.length > 1) {
+          for (const pending of batch) pending.alone = true;
+          return batch;
+        }
+        return this.#giveBack(batch, error.kind, error);
+      case 'unavailable':
+      case 'overloaded':
+        return this.#giveBack(batch, error.kind, error);
+    }
+  }
+
+  /**
+   * The round may have applied, and may still for LATE_APPLY_MS. Our own mark settles it; without the mark the very same
+   * operation is issued again, which either applies once or finds its mark.
+   */
+  async #settleUnknown(batch: readonly Pending[]): Promise<readonly Pending[]> {
+    for (const pending of batch) pending.maybeApplied = true;
+    let rows: ReadonlyMap<string, JobRow>;
+    try {
+      rows = await this.#readSerial(batch);
+    } catch {
+      return batch;
+    }
+    const again: Pending[] = [];
+    for (const pending of batch) {
+      if (bearsMark(pending.operation, rows.get(pending.operation.jobId))) pending.answer({ kind: 'applied' });
+      else again.push(pending);
+    }
+    return again;
+  }
+
+  /** Nothing was written by this round; what an earlier one may have applied still has to be settled. */
+  #giveBack(
+    batch: readonly Pending[],
+    reason: 'unavailable' | 'overloaded' | 'invalid',
+    cause: StoreError,
+  ): readonly Pending[] {
+    const again: Pending[] = [];
+    for (const pending of batch) {
+      if (pending.maybeApplied) again.push(pending);
+      else pending.answer({ kind: 'not_written', reason, cause });
+    }
+    return again;
+  }
+
+  #dropExpired(line: Line): void {
+    const expired = line.waiting.filter((pending) => this.#expired(pending));
+    if (expired.length === 0) return;
+    line.waiting = line.waiting.filter((pending) => !expired.includes(pending));
+    const cause = new Error('the operation waited past its deadline');
+    for (const pending of expired) {
+      pending.answer(
+        pending.maybeApplied ? { kind: 'unknown', cause } : { kind: 'not_written', reason: 'expired', cause },
+      );
+    }
+  }
+
+  #expired(pending: Pending): boolean {
+    return msBetween(pending.submittedAt, this.#clock.monotonic()) > pending.deadlineMs;
+  }
+
+  #readSerial(batch: readonly Pending[]): Promise<ReadonlyMap<string, JobRow>> {
+    return this.#reader.read(
+      batch.map((pending) => pending.operation.jobId),
+      { serial: true },
+    );
+  }
+
+  #measure(
+    batch: readonly Pending[],
+    startedAt: MonotonicMs,
+    outcome: 'applied' | 'lost' | 'unknown' | 'not_written',
+  ): void {
+    const edge = batch[0]?.operation.edge;
+    if (edge === undefined) return;
+    const seconds = msBetween(startedAt, this.#clock.monotonic()) / SECOND_MS;
+    this.#telemetry.observe('punctual_round_duration_seconds', seconds, { edge, outcome });
+    this.#telemetry.observe('punctual_round_rows', batch.length, { edge });
+  }
+}
+
+/**
+ * The next round of a line, in order: one operation per row (a later one on the same row waits), creates and transitions
+ * never mixed (a lost create returns every column of all rows), bounded in rows and bytes.
+ */
+function takeBatch(line: Line): readonly Pending[] {
+  const taken: Pending[] = [];
+  const left: Pending[] = [];
+  const rows = new Set<string>();
+  let bytes = 0;
+  for (const pending of line.waiting) {
+    const { operation } = pending;
+    const first = taken[0];
+    const size = operationBytes(operation);
+    const fits =
+      first === undefined ||
+      (!first.alone &&
+        !pending.alone &&
+        (first.operation.edge === 'create') === (operation.edge === 'create') &&
+        taken.length < ROUND_MAX_ROWS &&
+        bytes + size <= ROUND_MAX_BYTES);
+    if (fits && !rows.has(operation.jobId)) {
+      taken.push(pending);
+      bytes += size;
+    } else {
+      left.push(pending);
+    }
+    // Also when left behind: an operation must not overtake an earlier one on its row.
+    rows.add(operation.jobId);
+  }
+  line.waiting = left;
+  return taken;
+}
+
+/** Two conditional writes on one row in one batch both report applied and tear the row. */
+function assertOneOperationPerRow(operations: readonly Operation[]): void {
+  const rows = new Set(operations.map((operation) => operation.jobId));
+  if (rows.size !== operations.length) throw new Error('a round must not hold two operations on one row');
+}

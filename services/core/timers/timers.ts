@@ -1,0 +1,123 @@
+import { bucketEnd, bucketOf } from '../domain/bucket.ts';
+import {
+  DEADLINE_CLEARANCE_MS,
+  DUE_MINUTE_PASSED_MS,
+  OPERATION_DEADLINE_MS,
+  READ_AHEAD_MS,
+  REWRITE_AHEAD_MS,
+  ROUND_SLOW_MS,
+  SPARE_DEADLINE_AHEAD_MS,
+} from '../domain/limits.ts';
+import type { DeadlineEntry, DueEntry } from '../domain/operation.ts';
+import { elapsedMs, type EpochMs, type Moment } from '../domain/time.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { DueHints } from '../ports/due-hints.ts';
+import { StoreError } from '../ports/store-error.ts';
+import type { TimerStore } from '../ports/timer-store.ts';
+
+/** Timers that are acknowledged: the rows as written (their times are the jobs'), and when their times were chosen. */
+export interface Armed<Entry> {
+  readonly entries: readonly Entry[];
+  readonly chosenAt: Moment;
+}
+
+const WRITE_PAUSE_MS = 100;
+
+/**
+ * The only writer of timers, holding rules 1 to 3 of the life cycle (design section 6): a timer never dies before its
+ * job does, although it may land behind its reader and its writer may stall at any await.
+ */
+export class Timers {
+  readonly #store: TimerStore;
+  readonly #hints: DueHints;
+  readonly #clock: Clock;
+
+  constructor(parts: { store: TimerStore; hints: DueHints; clock: Clock }) {
+    this.#store = parts.store;
+    this.#hints = parts.hints;
+    this.#clock = parts.clock;
+  }
+
+  /**
+   * Rule 1, timer first: writes due rows at max(wanted, now), which the caller makes the jobs' run_at. Rule 2 after the
+   * acknowledgement. Throws StoreError; rows that did land are harmless then.
+   */
+  async armDue(wanted: readonly DueEntry[]): Promise<Armed<DueEntry>> {
+    const chosenAt = this.#clock.moment();
+    const entries = wanted.map((entry) => ({ ...entry, runAt: Math.max(entry.runAt, chosenAt.wallMs) }));
+    await this.#retried(() => this.#store.writeDue(entries));
+    let exposed: readonly DueEntry[] = entries;
+    for (;;) {
+      const now = this.#clock.now();
+      exposed = exposed
+        .filter((entry) => now - bucketEnd(bucketOf(entry.runAt)) > DUE_MINUTE_PASSED_MS)
+        .map((entry) => ({ ...entry, runAt: now + REWRITE_AHEAD_MS }));
+      if (exposed.length === 0) return { entries, chosenAt };
+      const again = exposed;
+      await this.#retried(() => this.#store.writeDue(again));
+    }
+  }
+
+  /** As armDue, for deadline rows. */
+  async armDeadlines(wanted: readonly DeadlineEntry[]): Promise<Armed<DeadlineEntry>> {
+    const chosenAt = this.#clock.moment();
+    const entries = wanted.map((entry) => ({ ...entry, at: Math.max(entry.at, chosenAt.wallMs) }));
+    await this.#retried(() => this.#store.writeDeadlines(entries));
+    let exposed: readonly DeadlineEntry[] = entries;
+    for (;;) {
+      const now = this.#clock.now();
+      exposed = exposed
+        .filter((entry) => entry.at - now < DEADLINE_CLEARANCE_MS)
+        .map((entry) => ({ ...entry, at: now + REWRITE_AHEAD_MS }));
+      if (exposed.length === 0) return { entries, chosenAt };
+      const again = exposed;
+      await this.#retried(() => this.#store.writeDeadlines(again));
+    }
+  }
+
+  /**
+   * Rule 3, after the round and before answering or publishing: when the timer was chosen long ago its reader may have
+   * passed it before the state landed, so the jobs get one more deadline row. Throws StoreError.
+   */
+  async afterRound(
+    chosenAt: Moment,
+    jobs: readonly { readonly jobId: string; readonly shard: number }[],
+  ): Promise<void> {
+    if (elapsedMs(chosenAt, this.#clock.moment()) <= ROUND_SLOW_MS) return;
+    await this.#spareDeadlines(jobs);
+  }
+
+  /** Rule 3 for the dispatcher, whose timer is the due row itself. Throws StoreError. */
+  async afterDispatch(rows: readonly DueEntry[]): Promise<void> {
+    const now = this.#clock.now();
+    await this.#spareDeadlines(rows.filter((row) => now - bucketEnd(bucketOf(row.runAt)) > DUE_MINUTE_PASSED_MS));
+  }
+
+  /** Tells the dispatchers of rows that their next tick could find late. Never throws; losing it costs one tick. */
+  hint(rows: readonly DueEntry[]): void {
+    const now = this.#clock.now();
+    const soon = rows.filter((row) => !row.direct && row.runAt < now + READ_AHEAD_MS);
+    if (soon.length > 0) this.#hints.send(soon);
+  }
+
+  async #spareDeadlines(jobs: readonly { readonly jobId: string; readonly shard: number }[]): Promise<void> {
+    if (jobs.length === 0) return;
+    const at: EpochMs = this.#clock.now() + SPARE_DEADLINE_AHEAD_MS;
+    await this.armDeadlines(jobs.map(({ jobId, shard }) => ({ jobId, shard, at, publishedAt: null })));
+  }
+
+  /** Plain rows are idempotent, so an unclear or refused write is simply written again, for a bounded time. */
+  async #retried(write: () => Promise<void>): Promise<void> {
+    const startedAt = this.#clock.moment();
+    for (;;) {
+      try {
+        await write();
+        return;
+      } catch (error) {
+        const retryable = error instanceof StoreError && error.kind !== 'invalid';
+        if (!retryable || elapsedMs(startedAt, this.#clock.moment()) > OPERATION_DEADLINE_MS) throw error;
+        await this.#clock.sleep(WRITE_PAUSE_MS);
+      }
+    }
+  }
+}
