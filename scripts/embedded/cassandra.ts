@@ -151,7 +151,7 @@ export async function startCassandra(options: CassandraOptions): Promise<ServerP
           { number: storagePort, purpose: 'Cassandra (between nodes)' },
         ],
       },
-      command: process.env['PUNCTUAL_JAVA'] ?? 'java',
+      command: process.env.PUNCTUAL_JAVA ?? 'java',
       args: javaFlags({ jars, dir, heapMb }),
       lifetime: options.lifetime ?? 'ours',
       isReady: () => acceptsConnections(address, port),

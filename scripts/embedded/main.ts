@@ -47,7 +47,9 @@ function print(value: object, asJson: boolean, asText: (entry: [string, unknown]
 
 function printStatus(servers: Servers, asJson: boolean): void {
   print(describe(servers), asJson, ([name, fields]) => {
-    const words = Object.entries(fields as object).map(([key, value]) => (key === 'state' ? value : `${key}=${value}`));
+    const words = Object.entries(fields as Record<string, unknown>).map(([key, value]) =>
+      key === 'state' ? String(value) : `${key}=${String(value)}`,
+    );
     return `${name.padEnd(10)} ${words.join(' ')}`;
   });
 }

@@ -110,11 +110,11 @@ export async function launchServer(launch: Launch): Promise<ServerProcess> {
   const log = openSync(logFile, 'a');
   const logStart = statSync(logFile).size;
   // A process group of its own: Ctrl-C at our terminal must not reach the server before we stop it in good order.
-  const [command, ...args] =
+  const [command, args] =
     launch.lifetime === 'ours'
-      ? ['setpriv', '--pdeathsig', 'KILL', launch.command, ...launch.args]
-      : [launch.command, ...launch.args];
-  const child = spawn(command as string, args, { detached: true, stdio: ['ignore', log, log] });
+      ? ['setpriv', ['--pdeathsig', 'KILL', launch.command, ...launch.args]]
+      : [launch.command, launch.args];
+  const child = spawn(command, args, { detached: true, stdio: ['ignore', log, log] });
   closeSync(log);
   child.unref();
   let failure: Error | undefined;

