@@ -17,6 +17,8 @@ export interface CounterLabels {
   punctual_lease_renew_failures_total: { role: ShardRole };
   punctual_store_errors_total: { kind: string };
   punctual_ready_publish_total: { outcome: 'stored' | 'full' | 'failed' };
+  /** Parts of NATS that were there, vanished and were made again. */
+  punctual_bus_recreated_total: { kind: 'stream' | 'consumer' | 'bucket' };
 }
 
 export interface HistogramLabels {
