@@ -46,6 +46,6 @@ export function finishedJobOf(row: JobRow, end: AttemptEnd | undefined): Finishe
     attempt: row.attempt,
     scheduledFor: row.scheduledFor,
     lagMs: start === undefined ? null : Math.max(0, start.startedAt - row.runAt),
-    error: end?.error ?? row.lastError,
+    error: end?.error ?? null,
   };
 }

@@ -1,0 +1,131 @@
+import { ok, refused, type Result } from '../../core/contract/problems.ts';
+import type { JobRow } from '../../core/domain/job.ts';
+import { JobStatus } from '../../core/domain/job-status.ts';
+import { HEARTBEATS_PER_LEASE, SECOND_MS } from '../../core/domain/limits.ts';
+import type { EpochMs } from '../../core/domain/time.ts';
+import type { Clock } from '../../core/ports/clock.ts';
+import type { JobReader } from '../../core/ports/job-store.ts';
+import type { Random } from '../../core/ports/random.ts';
+import type { Telemetry } from '../../core/ports/telemetry.ts';
+import type { Rounds } from '../../core/rounds/rounds.ts';
+import type { Armed, Timers } from '../../core/timers/timers.ts';
+import type { DeadlineEntry } from '../../core/domain/operation.ts';
+import type { ClaimedJobs } from './claimed-jobs.ts';
+import { problemOfRound, withStore } from './store-problems.ts';
+import type { ClaimedJob, ClaimItem } from './types.ts';
+import { attemptRefused, jobNotFound } from './worker-refusals.ts';
+
+export interface ClaimJobsParts {
+  readonly rounds: Rounds;
+  readonly reader: JobReader;
+  readonly timers: Timers;
+  readonly claimed: ClaimedJobs;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly telemetry: Telemetry;
+}
+
+/** Claims wait and are sent within this, so that a lease is never mostly spent when it is handed out. */
+const CLAIM_DEADLINE_SHARE = 1 / 3;
+
+/**
+ * Turns ready messages into running attempts: one read (payload and terms), one write of deadline rows and one round per
+ * cohort. A claim repeated with the same claim_id gets the same attempt while it runs.
+ */
+export class JobClaimer {
+  readonly #parts: ClaimJobsParts;
+
+  constructor(parts: ClaimJobsParts) {
+    this.#parts = parts;
+  }
+
+  async claim(items: readonly ClaimItem[], worker: string): Promise<readonly Result<ClaimedJob>[]> {
+    const batch = await withStore(async () => ok(await this.#claimBatch(items, worker)));
+    return batch.ok ? batch.value : items.map(() => batch);
+  }
+
+  async #claimBatch(items: readonly ClaimItem[], worker: string): Promise<readonly Result<ClaimedJob>[]> {
+    const { reader, timers, clock } = this.#parts;
+    const rows = await reader.read(items.map((item) => item.jobId));
+    const eligible = items.flatMap((item) => {
+      const row = rows.get(item.jobId);
+      return row !== undefined && mayClaim(row, item) ? [row] : [];
+    });
+    const startedAt = clock.now();
+    const armed =
+      eligible.length === 0 ? null : await timers.armDeadlines(eligible.map((row) => leaseDeadline(row, startedAt)));
+    return Promise.all(
+      items.map((item) => {
+        const row = rows.get(item.jobId);
+        if (row === undefined) return refused(jobNotFound(item.jobId));
+        if (!mayClaim(row, item) || armed === null) return this.#answerLost(row, item);
+        return withStore(() => this.#claimOne(row, item, worker, startedAt, armed));
+      }),
+    );
+  }
+
+  async #claimOne(
+    row: JobRow,
+    item: ClaimItem,
+    worker: string,
+    startedAt: EpochMs,
+    armed: Armed<DeadlineEntry>,
+  ): Promise<Result<ClaimedJob>> {
+    const { rounds, timers, random, telemetry } = this.#parts;
+    const outcome = await rounds.submit(
+      {
+        edge: 'claim',
+        jobId: row.jobId,
+        attempt: row.attempt,
+        worker,
+        claimId: item.claimId ?? random.token(),
+        startedAt,
+        leaseMs: row.leaseS * SECOND_MS,
+        timeoutMs: row.timeoutS * SECOND_MS,
+      },
+      { deadlineMs: row.leaseS * SECOND_MS * CLAIM_DEADLINE_SHARE },
+    );
+    if (outcome.kind === 'not_written') return refused(problemOfRound(outcome));
+    await timers.afterRound(armed.chosenAt, [row]);
+    if (outcome.kind === 'unknown') return refused(problemOfRound(outcome));
+    if (outcome.kind === 'lost') return this.#answerLost(outcome.row, item);
+    const lagS = Math.max(0, startedAt - row.runAt) / SECOND_MS;
+    telemetry.observe('punctual_start_lag_seconds', lagS, { queue: row.queue, priority: row.priority });
+    return this.#answerClaimed(row, item.attempt, startedAt);
+  }
+
+  #answerLost(row: JobRow | null, item: ClaimItem): Result<ClaimedJob> {
+    if (row === null) return refused(jobNotFound(item.jobId));
+    const start = row.starts.get(item.attempt);
+    const ours = start !== undefined && item.claimId !== null && start.claimId === item.claimId;
+    if (ours && row.status === JobStatus.running && row.attempt === item.attempt) {
+      return this.#answerClaimed(row, item.attempt, start.startedAt);
+    }
+    this.#parts.telemetry.count('punctual_stale_reports_total', { queue: row.queue, call: 'claim' });
+    const problem = attemptRefused(row, item.attempt);
+    // A claim never times out itself: the attempt it names is running in other hands, or over.
+    return refused(problem.code === 'attempt_timed_out' ? { ...problem, code: 'lease_lost', detail: LOST } : problem);
+  }
+
+  #answerClaimed(row: JobRow, attempt: number, startedAt: EpochMs): Result<ClaimedJob> {
+    this.#parts.claimed.remember(row, attempt, startedAt);
+    return ok({
+      job: row,
+      attempt,
+      leaseUntil: startedAt + row.leaseS * SECOND_MS,
+      heartbeatS: row.leaseS / HEARTBEATS_PER_LEASE,
+    });
+  }
+}
+
+const LOST = 'Somebody else claimed this attempt, or it is over. Leave the job to them.';
+
+function mayClaim(row: JobRow, item: ClaimItem): boolean {
+  return row.status === JobStatus.enqueued && row.attempt === item.attempt - 1;
+}
+
+/** The claim's timer, at the earlier of lease and time limit. */
+function leaseDeadline(row: JobRow, startedAt: EpochMs): DeadlineEntry {
+  const at = startedAt + Math.min(row.leaseS, row.timeoutS) * SECOND_MS;
+  return { jobId: row.jobId, shard: row.shard, at, publishedAt: null };
+}

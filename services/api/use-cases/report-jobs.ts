@@ -1,0 +1,194 @@
+import { ok, refused, type Result } from '../../core/contract/problems.ts';
+import type { AttemptEnd, JobRow } from '../../core/domain/job.ts';
+import { isTerminal, JobStatus, Outcome } from '../../core/domain/job-status.ts';
+import { decideFail } from '../../core/domain/life-cycle.ts';
+import { SECOND_MS } from '../../core/domain/limits.ts';
+import type { AttemptEnder } from '../../core/moves/end-attempt.ts';
+import type { Clock } from '../../core/ports/clock.ts';
+import { finishedJobOf, type FinishedJob, type HistoryStore } from '../../core/ports/history-store.ts';
+import type { JobReader } from '../../core/ports/job-store.ts';
+import type { Random } from '../../core/ports/random.ts';
+import type { Log, Telemetry } from '../../core/ports/telemetry.ts';
+import type { Rounds } from '../../core/rounds/rounds.ts';
+import type { ClaimedAttempt, ClaimedJobs } from './claimed-jobs.ts';
+import { problemOfRound, withStore } from './store-problems.ts';
+import type { HeartbeatAnswer, HeartbeatItem, Report, ReportAnswer } from './types.ts';
+import { attemptRefused, jobNotFound } from './worker-refusals.ts';
+
+export interface ReportJobsParts {
+  readonly rounds: Rounds;
+  readonly reader: JobReader;
+  readonly ender: AttemptEnder;
+  readonly history: HistoryStore;
+  readonly claimed: ClaimedJobs;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly telemetry: Telemetry;
+  readonly log: Log;
+}
+
+/** Heartbeats and reports of workers. The attempt number is the fence: a stale one is refused and changes nothing. */
+export class JobReporter {
+  readonly #parts: ReportJobsParts;
+
+  constructor(parts: ReportJobsParts) {
+    this.#parts = parts;
+  }
+
+  heartbeat(items: readonly HeartbeatItem[]): Promise<readonly Result<HeartbeatAnswer>[]> {
+    return Promise.all(items.map((item) => withStore(() => this.#heartbeatOne(item))));
+  }
+
+  async report(reports: readonly Report[]): Promise<readonly Result<ReportAnswer>[]> {
+    const rows = await withStore(async () => ok(await this.#rowsOfFailures(reports)));
+    if (!rows.ok) return reports.map(() => rows);
+    return Promise.all(
+      reports.map((report) =>
+        withStore(() =>
+          report.kind === 'succeeded'
+            ? this.#succeed(report)
+            : this.#fail(report, rows.value.get(report.jobId) ?? null),
+        ),
+      ),
+    );
+  }
+
+  async #heartbeatOne(item: HeartbeatItem): Promise<Result<HeartbeatAnswer>> {
+    const { rounds, claimed, reader, clock, telemetry } = this.#parts;
+    const { jobId, attempt } = item;
+    let known = claimed.find(jobId, attempt);
+    if (known === undefined) {
+      const row = (await reader.read([jobId])).get(jobId);
+      if (row === undefined) return refused(jobNotFound(jobId));
+      known = claimed.remember(row, attempt, row.starts.get(attempt)?.startedAt ?? clock.now());
+    }
+    const leaseMs = known.job.leaseS * SECOND_MS;
+    for (const cancelRequested of [false, true]) {
+      const leaseUntil = clock.now() + leaseMs;
+      const outcome = await rounds.submit(
+        { edge: 'heartbeat', jobId, attempt, cancelRequested, leaseMs, progress: item.progress ?? undefined },
+        { deadlineMs: leaseMs },
+      );
+      const answer = { leaseUntil, deadline: known.deadlineAt, cancelRequested };
+      if (outcome.kind === 'applied') return ok(answer);
+      if (outcome.kind !== 'lost') return refused(problemOfRound(outcome));
+      const { row } = outcome;
+      if (row === null) return refused(jobNotFound(jobId));
+      if (holdsLater(row, item, leaseUntil))
+        return ok({ ...answer, leaseUntil: row.leaseUntil ?? leaseUntil, cancelRequested: row.cancelRequested });
+      const onlyCancel =
+        row.status === JobStatus.running && row.attempt === attempt && row.cancelRequested !== cancelRequested;
+      if (!onlyCancel) {
+        telemetry.count('punctual_stale_reports_total', { queue: row.queue, call: 'heartbeat' });
+        return refused(attemptRefused(row, attempt));
+      }
+    }
+    throw new Error(`cancel_requested of ${jobId} went back`);
+  }
+
+  async #succeed(report: Extract<Report, { kind: 'succeeded' }>): Promise<Result<ReportAnswer>> {
+    const { rounds, clock, telemetry, claimed } = this.#parts;
+    const { jobId, attempt } = report;
+    const end: AttemptEnd = { endedAt: clock.now(), outcome: Outcome.succeeded, error: null };
+    const outcome = await rounds.submit({ edge: 'succeed', jobId, attempt, end, result: report.result ?? undefined });
+    if (outcome.kind === 'lost') return this.#answerLost(outcome.row, report, Outcome.succeeded);
+    if (outcome.kind !== 'applied') return refused(problemOfRound(outcome));
+    const known = claimed.find(jobId, attempt);
+    claimed.forget(jobId, attempt);
+    const finished = known === undefined ? await this.#finishedByRead(jobId, end) : finishedOf(known, attempt, end);
+    if (finished !== null) {
+      telemetry.count('punctual_attempts_total', { queue: finished.queue, outcome: Outcome.succeeded });
+      await this.#record(finished);
+    }
+    return ok({ outcome: Outcome.succeeded, status: JobStatus.succeeded, replayed: false });
+  }
+
+  async #fail(report: Extract<Report, { kind: 'failed' }>, read: JobRow | null): Promise<Result<ReportAnswer>> {
+    const { ender, clock, random, claimed } = this.#parts;
+    let row = read;
+    // A heartbeat or cancel request in between changes what the decision rests on: decide again on the row found.
+    for (let tries = 0; tries < FAIL_TRIES_MAX; tries += 1) {
+      if (row === null) return refused(jobNotFound(report.jobId));
+      if (row.status !== JobStatus.running || row.attempt !== report.attempt) break;
+      const decision = decideFail(row, report, clock.now(), random.fraction());
+      const outcome = await ender.end(row, decision);
+      if (outcome.kind === 'applied') {
+        claimed.forget(report.jobId, report.attempt);
+        return ok({ outcome: decision.operation.end.outcome, status: decision.operation.next.status, replayed: false });
+      }
+      if (outcome.kind !== 'lost') return refused(problemOfRound(outcome));
+      const sameState = outcome.row !== null && outcome.row.cancelRequested === row.cancelRequested;
+      row = outcome.row;
+      // Nothing that the decision rests on changed, so Cassandra's clock refused it: the time limit is over.
+      if (sameState) break;
+    }
+    return this.#answerLost(row, report, Outcome.failed);
+  }
+
+  #answerLost(row: JobRow | null, report: Report, outcome: Outcome): Result<ReportAnswer> {
+    if (row === null) return refused(jobNotFound(report.jobId));
+    const end = row.ends.get(report.attempt);
+    if (end?.outcome === outcome && sameReport(report, end)) return ok({ outcome, status: row.status, replayed: true });
+    this.#parts.telemetry.count('punctual_stale_reports_total', { queue: row.queue, call: 'complete' });
+    return refused(attemptRefused(row, report.attempt));
+  }
+
+  async #rowsOfFailures(reports: readonly Report[]): Promise<ReadonlyMap<string, JobRow>> {
+    const ids = reports.flatMap((report) => (report.kind === 'failed' ? [report.jobId] : []));
+    return ids.length === 0 ? new Map<string, JobRow>() : this.#parts.reader.read(ids);
+  }
+
+  async #finishedByRead(jobId: string, end: AttemptEnd): Promise<FinishedJob | null> {
+    try {
+      const row = (await this.#parts.reader.read([jobId])).get(jobId);
+      return row !== undefined && isTerminal(row.status) ? finishedJobOf(row, end) : null;
+    } catch {
+      return null;
+    }
+  }
+
+  /** The round has decided; a history row that fails is written again when the claim's deadline row comes up. */
+  async #record(finished: FinishedJob): Promise<void> {
+    try {
+      await this.#parts.history.writeFinished([finished]);
+    } catch (error) {
+      const fields = { job_id: finished.jobId, error: String(error) };
+      this.#parts.log.warn('a history row could not be written; the reaper will', fields);
+    }
+  }
+}
+
+const FAIL_TRIES_MAX = 3;
+
+/** A heartbeat that lost although the attempt stands: another one moved the lease at least as far. */
+function holdsLater(row: JobRow, item: HeartbeatItem, leaseUntil: number): boolean {
+  return (
+    row.status === JobStatus.running &&
+    row.attempt === item.attempt &&
+    row.heard &&
+    row.leaseUntil !== null &&
+    row.leaseUntil >= leaseUntil - CLOCKS_APART_MS
+  );
+}
+
+const CLOCKS_APART_MS = SECOND_MS;
+
+function sameReport(report: Report, end: AttemptEnd): boolean {
+  return report.kind === 'succeeded' || end.error === report.error;
+}
+
+function finishedOf(known: ClaimedAttempt, attempt: number, end: AttemptEnd): FinishedJob {
+  const { jobId, queue, priority, runAt, scheduledFor } = known.job;
+  return {
+    jobId,
+    queue,
+    priority,
+    finishedAt: end.endedAt,
+    status: JobStatus.succeeded,
+    outcome: end.outcome,
+    attempt,
+    scheduledFor,
+    lagMs: Math.max(0, known.startedAt - runAt),
+    error: null,
+  };
+}

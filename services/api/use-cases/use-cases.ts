@@ -1,0 +1,48 @@
+import { ok, refused } from '../../core/contract/problems.ts';
+import type { JobReader } from '../../core/ports/job-store.ts';
+import { BusError, type ReadyQueue } from '../../core/ports/ready-queue.ts';
+import type { JobCanceller } from './cancel-job.ts';
+import type { JobClaimer } from './claim-jobs.ts';
+import type { JobCreator } from './create-job.ts';
+import type { JobReporter } from './report-jobs.ts';
+import { withStore } from './store-problems.ts';
+import type { UseCases } from './types.ts';
+import { jobNotFound } from './worker-refusals.ts';
+
+const READY_RETRY_AFTER_S = 2;
+
+export function makeUseCases(parts: {
+  creator: JobCreator;
+  canceller: JobCanceller;
+  claimer: JobClaimer;
+  reporter: JobReporter;
+  reader: JobReader;
+  queue: ReadyQueue;
+}): UseCases {
+  const { creator, canceller, claimer, reporter, reader, queue } = parts;
+  return {
+    createJob: (request) => creator.create(request),
+    findJobByKey: (owner, key) => creator.findByKey(owner, key),
+    cancelJob: (jobId) => canceller.cancel(jobId),
+    claimJobs: (items, worker) => claimer.claim(items, worker),
+    heartbeatJobs: (items) => reporter.heartbeat(items),
+    completeJobs: (items) => reporter.report(items),
+    getJob: (jobId) =>
+      withStore(async () => {
+        const row = (await reader.read([jobId])).get(jobId);
+        return row === undefined ? refused(jobNotFound(jobId)) : ok(row);
+      }),
+    describeQueue: async (name) => {
+      try {
+        return ok({ queue: name, ready: await queue.ensureQueue(name) });
+      } catch (error) {
+        if (!(error instanceof BusError)) throw error;
+        return refused({
+          code: 'ready_stream_unavailable',
+          detail: 'NATS is away, so the ready consumers of the queue cannot be named now.',
+          retryAfterS: READY_RETRY_AFTER_S,
+        });
+      }
+    },
+  };
+}
