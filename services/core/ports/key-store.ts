@@ -17,5 +17,6 @@ export interface KeyStore {
   /** Writes the key unless it exists, and returns the row that stands: ours (same jobId) or an earlier one. */
   claim(key: JobKey): Promise<JobKey>;
   find(keyHash: string): Promise<JobKey | null>;
-  markWritten(keyHash: string): Promise<void>;
+  /** Takes the whole key: the write must vanish together with the row, at expiresAt. */
+  markWritten(key: JobKey): Promise<void>;
 }

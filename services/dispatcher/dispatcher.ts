@@ -1,0 +1,117 @@
+import { CURSOR_REWIND_MS, SECOND_MS, TICK_MS } from '../core/domain/limits.ts';
+import type { EpochMs } from '../core/domain/time.ts';
+import type { DueHints } from '../core/ports/due-hints.ts';
+import { ShardDispatcher, type ShardDispatcherParts } from './shard-dispatcher.ts';
+
+export interface DispatcherParts extends ShardDispatcherParts {
+  readonly hints: DueHints;
+  /** When this cluster began: where a shard without a cursor starts to read. */
+  readonly clusterStartedAt: EpochMs;
+}
+
+interface OwnedShard {
+  readonly dispatcher: ShardDispatcher;
+  readonly stopListening: () => void;
+}
+
+/** All shards that this process owns: takes them up, ticks them, and wakes at the millisecond of the next due row. */
+export class Dispatcher {
+  readonly #parts: DispatcherParts;
+  readonly #owned = new Map<number, OwnedShard>();
+  /** Shards acquired and not yet taken up, because their cursor could not be loaded. */
+  readonly #awaited = new Set<number>();
+  #cancelWake: (() => void) | null = null;
+  #wakeAt: EpochMs = Infinity;
+
+  constructor(parts: DispatcherParts) {
+    this.#parts = parts;
+  }
+
+  acquired(shard: number): void {
+    this.#awaited.add(shard);
+    void this.#takeUp(shard);
+  }
+
+  lost(shard: number): void {
+    this.#awaited.delete(shard);
+    this.#owned.get(shard)?.stopListening();
+    this.#owned.delete(shard);
+    this.#parts.telemetry.dropGauge('punctual_oldest_due_age_seconds', { shard: String(shard) });
+  }
+
+  /** A duty of the loop, each TICK_MS: reads and fires every owned shard. */
+  async runOnce(): Promise<void> {
+    for (const shard of this.#awaited) void this.#takeUp(shard);
+    await Promise.all(
+      [...this.#owned.values()].map(async ({ dispatcher }) => {
+        try {
+          await dispatcher.tick();
+        } catch (error) {
+          this.#parts.log.warn('a shard could not be read', { shard: dispatcher.shard, error: String(error) });
+        }
+        this.#wakeFor(dispatcher);
+      }),
+    );
+  }
+
+  /** Saves where every shard stands, so that the next owner starts close. Failures only make it start earlier. */
+  async saveCursors(): Promise<void> {
+    await Promise.allSettled([...this.#owned.values()].map(({ dispatcher }) => dispatcher.saveCursor()));
+  }
+
+  stop(): void {
+    this.#cancelWake?.();
+    for (const shard of [...this.#owned.keys()]) this.lost(shard);
+  }
+
+  async #takeUp(shard: number): Promise<void> {
+    const { cursors, clock, clusterStartedAt, hints, log } = this.#parts;
+    let savedCursor: EpochMs;
+    try {
+      savedCursor = (await cursors.load('dispatch', shard)) ?? clusterStartedAt;
+    } catch (error) {
+      log.warn('the cursor of a shard could not be loaded; trying again', { shard, error: String(error) });
+      return;
+    }
+    // Lost again, or taken up by another try, while the cursor was loading.
+    if (!this.#awaited.delete(shard)) return;
+    const from = Math.min(savedCursor, clock.now() - CURSOR_REWIND_MS);
+    const dispatcher = new ShardDispatcher(this.#parts, { shard, from, savedCursor });
+    const stopListening = hints.listen(shard, (row) => {
+      dispatcher.hint(row);
+      this.#wakeFor(dispatcher);
+    });
+    this.#owned.set(shard, { dispatcher, stopListening });
+    try {
+      await dispatcher.tick();
+    } catch (error) {
+      log.warn('a shard could not be read', { shard, error: String(error) });
+    }
+    this.#wakeFor(dispatcher);
+  }
+
+  #wakeFor(dispatcher: ShardDispatcher): void {
+    const next = dispatcher.nextFireAt();
+    if (next === null || next >= this.#wakeAt) return;
+    const { clock } = this.#parts;
+    this.#cancelWake?.();
+    this.#wakeAt = next;
+    // A timer can fire early by the fraction of a millisecond; a stepped clock is noticed at the next tick.
+    const waitMs = Math.min(TICK_MS, Math.max(0, next - clock.now()));
+    this.#cancelWake = clock.after(waitMs, () => {
+      this.#wake();
+    });
+  }
+
+  #wake(): void {
+    this.#wakeAt = Infinity;
+    this.#cancelWake = null;
+    for (const { dispatcher } of this.#owned.values()) {
+      dispatcher.fire();
+      this.#wakeFor(dispatcher);
+    }
+  }
+}
+
+/** How long a stopping dispatcher waits for what is between heap and acknowledgement. */
+export const STOP_DRAIN_MS = SECOND_MS;

@@ -1,0 +1,160 @@
+import { CURSOR_REWIND_MS, CURSOR_SAVE_EVERY_MS, SECOND_MS } from '../core/domain/limits.ts';
+import type { EpochMs } from '../core/domain/time.ts';
+import type { Clock } from '../core/ports/clock.ts';
+import type { Log, Telemetry } from '../core/ports/telemetry.ts';
+import type { CursorRole, CursorStore, TimerStore } from '../core/ports/timer-store.ts';
+import type { Timers } from '../core/timers/timers.ts';
+import { foundDeadline, ShardDeadlines } from './deadlines.ts';
+import { SecondLook } from './second-look.ts';
+import type { Found, Settler } from './settle.ts';
+
+export interface ReaperParts {
+  readonly timerStore: TimerStore;
+  readonly cursors: CursorStore;
+  readonly settler: Settler;
+  readonly timers: Timers;
+  readonly clock: Clock;
+  readonly telemetry: Telemetry;
+  readonly log: Log;
+  /** Whether our lease on the shard certainly stands: asked before each pass. */
+  readonly holds: (shard: number) => boolean;
+  /** When this cluster began: where a shard without a cursor starts to read. */
+  readonly clusterStartedAt: EpochMs;
+}
+
+interface OwnedShard {
+  readonly shard: number;
+  readonly deadlines: ShardDeadlines;
+  readonly deadlineLook: SecondLook;
+  readonly dueLook: SecondLook;
+  readonly saved: Map<CursorRole, EpochMs>;
+  savedAt: EpochMs;
+  /** A slow pass is not started again: the loop goes on with the other shards. */
+  readonly busy: Set<'deadlines' | 'looks'>;
+}
+
+/** The duties of the shards that this process owns: deadlines each second, second looks at the closed minutes of both tables. */
+export class Reaper {
+  readonly #parts: ReaperParts;
+  readonly #owned = new Map<number, OwnedShard>();
+  readonly #awaited = new Set<number>();
+
+  constructor(parts: ReaperParts) {
+    this.#parts = parts;
+  }
+
+  acquired(shard: number): void {
+    this.#awaited.add(shard);
+  }
+
+  lost(shard: number): void {
+    this.#awaited.delete(shard);
+    this.#owned.delete(shard);
+    this.#parts.telemetry.dropGauge('punctual_second_look_lag_seconds', { shard: String(shard) });
+  }
+
+  /** A duty of the loop, each second: what the deadlines of every owned shard name. */
+  async reapDeadlines(): Promise<void> {
+    await Promise.all([...this.#awaited].map((shard) => this.#takeUp(shard)));
+    await this.#forEachShard('deadlines', async (owned) => {
+      await owned.deadlines.runOnce();
+      await this.#saveCursors(owned);
+    });
+  }
+
+  /** A duty of the loop: the second looks. */
+  async lookAgain(): Promise<void> {
+    await this.#forEachShard('looks', async (owned) => {
+      await owned.dueLook.runOnce();
+      await owned.deadlineLook.runOnce();
+      const lagS = owned.dueLook.lagMs(this.#parts.clock.now()) / SECOND_MS;
+      this.#parts.telemetry.gauge('punctual_second_look_lag_seconds', lagS, { shard: String(owned.shard) });
+    });
+  }
+
+  async #forEachShard(duty: 'deadlines' | 'looks', work: (owned: OwnedShard) => Promise<void>): Promise<void> {
+    const { holds, log } = this.#parts;
+    await Promise.all(
+      [...this.#owned.values()].map(async (owned) => {
+        if (owned.busy.has(duty) || !holds(owned.shard)) return;
+        owned.busy.add(duty);
+        try {
+          await work(owned);
+        } catch (error) {
+          log.warn('a pass over a shard failed; trying again', { shard: owned.shard, duty, error: String(error) });
+        } finally {
+          owned.busy.delete(duty);
+        }
+      }),
+    );
+  }
+
+  async #takeUp(shard: number): Promise<void> {
+    const { cursors, clock, clusterStartedAt, log } = this.#parts;
+    try {
+      const [deadlines, secondLook] = await Promise.all([
+        cursors.load('deadlines', shard),
+        cursors.load('second_look', shard),
+      ]);
+      if (!this.#awaited.delete(shard)) return;
+      // A cursor saved by a clock ahead must not hide the last minutes.
+      const latest = clock.now() - CURSOR_REWIND_MS;
+      this.#owned.set(
+        shard,
+        this.#open(
+          shard,
+          Math.min(deadlines ?? clusterStartedAt, latest),
+          Math.min(secondLook ?? clusterStartedAt, latest),
+        ),
+      );
+    } catch (error) {
+      log.warn('the cursors of a shard could not be loaded; trying again', { shard, error: String(error) });
+    }
+  }
+
+  #open(shard: number, deadlinesFrom: EpochMs, lookFrom: EpochMs): OwnedShard {
+    const { timerStore, cursors, settler, timers, clock } = this.#parts;
+    const deadlines = new ShardDeadlines({ timerStore, settler, clock, shard, from: deadlinesFrom });
+    const deadlineLook = new SecondLook({
+      read: async function* (range): AsyncIterable<readonly Found[]> {
+        for await (const page of timerStore.readDeadlines(range)) {
+          yield page.filter((row) => !deadlines.wasSettledLately(row)).map(foundDeadline);
+        }
+      },
+      readerPosition: () => Promise.resolve(deadlines.position(clock.now())),
+      settler,
+      timers,
+      clock,
+      shard,
+      from: deadlinesFrom,
+    });
+    const dueLook = new SecondLook({
+      read: async function* (range): AsyncIterable<readonly Found[]> {
+        for await (const page of timerStore.readDue(range)) {
+          yield page.map((row) => ({ jobId: row.jobId, shard, table: 'due' as const, publishedAt: null }));
+        }
+      },
+      readerPosition: async () => (await cursors.load('dispatch', shard)) ?? 0,
+      settler,
+      timers,
+      clock,
+      shard,
+      from: lookFrom,
+    });
+    return { shard, deadlines, deadlineLook, dueLook, saved: new Map(), savedAt: clock.now(), busy: new Set() };
+  }
+
+  async #saveCursors(owned: OwnedShard): Promise<void> {
+    const now = this.#parts.clock.now();
+    if (now - owned.savedAt < CURSOR_SAVE_EVERY_MS) return;
+    owned.savedAt = now;
+    await this.#save(owned, 'deadlines', Math.min(owned.deadlines.position(now), owned.deadlineLook.position()));
+    await this.#save(owned, 'second_look', owned.dueLook.position());
+  }
+
+  async #save(owned: OwnedShard, role: CursorRole, position: EpochMs): Promise<void> {
+    if (position <= (owned.saved.get(role) ?? 0)) return;
+    await this.#parts.cursors.save(role, owned.shard, position);
+    owned.saved.set(role, position);
+  }
+}

@@ -1,0 +1,79 @@
+import { bucketEnd, bucketOf } from '../core/domain/bucket.ts';
+import { MINUTE_MS, SECOND_LOOK_AFTER_MS, SPARE_DEADLINE_AHEAD_MS } from '../core/domain/limits.ts';
+import type { EpochMs } from '../core/domain/time.ts';
+import type { Clock } from '../core/ports/clock.ts';
+import type { TimerRange } from '../core/ports/timer-store.ts';
+import type { Timers } from '../core/timers/timers.ts';
+import type { Found, Settler } from './settle.ts';
+
+/** Minutes looked at in one pass, so that one shard's long outage does not hold up the others' duties. */
+const MINUTES_PER_PASS_MAX = 60;
+
+export interface SecondLookParts {
+  /** Rows of the closed minute that still want a look, page by page. */
+  readonly read: (range: TimerRange) => AsyncIterable<readonly Found[]>;
+  /** The minute may be looked at only when its first reader is past this time. */
+  readonly readerPosition: () => Promise<EpochMs>;
+  readonly settler: Settler;
+  readonly timers: Timers;
+  readonly clock: Clock;
+  readonly shard: number;
+  readonly from: EpochMs;
+}
+
+/**
+ * The second look at one timer table of one shard: every minute is read once more, whole, when it ended SECOND_LOOK_AFTER_MS
+ * ago and its first reader is past it. It finds rows that landed late, and jobs whose mover died half-way.
+ */
+export class SecondLook {
+  readonly #parts: SecondLookParts;
+  #next: EpochMs;
+
+  constructor(parts: SecondLookParts) {
+    this.#parts = parts;
+    this.#next = bucketOf(parts.from);
+  }
+
+  /** Looks at the minutes that are ripe; returns how many rows were looked at. Throws StoreError. */
+  async runOnce(): Promise<number> {
+    let looked = 0;
+    if (!this.#isRipe()) return looked;
+    const readerAt = await this.#parts.readerPosition();
+    for (let minutes = 0; minutes < MINUTES_PER_PASS_MAX; minutes += 1) {
+      if (!this.#isRipe() || readerAt < bucketEnd(this.#next)) break;
+      looked += await this.#look(this.#next);
+      this.#next += MINUTE_MS;
+    }
+    return looked;
+  }
+
+  /** Every row before it is settled, or has a later deadline row. */
+  position(): EpochMs {
+    return this.#next;
+  }
+
+  /** How long the oldest unlooked minute has been ripe, in ms; 0 when none is. */
+  lagMs(now: EpochMs): number {
+    return Math.max(0, now - bucketEnd(this.#next) - SECOND_LOOK_AFTER_MS);
+  }
+
+  #isRipe(): boolean {
+    return bucketEnd(this.#next) + SECOND_LOOK_AFTER_MS <= this.#parts.clock.now();
+  }
+
+  async #look(bucket: EpochMs): Promise<number> {
+    const { read, settler, timers, clock, shard } = this.#parts;
+    let looked = 0;
+    for await (const page of read({ shard, bucket, from: bucket, to: bucketEnd(bucket) - 1 })) {
+      if (page.length === 0) continue;
+      looked += page.length;
+      const results = await settler.settle(page);
+      // What cannot be settled now gets a later timer, so that the look never waits for one cohort.
+      const unsettled = page.filter((_, index) => results[index] !== 'settled');
+      if (unsettled.length === 0) continue;
+      const at = clock.now() + SPARE_DEADLINE_AHEAD_MS;
+      await timers.armDeadlines(unsettled.map(({ jobId, publishedAt }) => ({ jobId, shard, at, publishedAt })));
+    }
+    return looked;
+  }
+}

@@ -1,0 +1,224 @@
+import type { JobRow } from '../core/domain/job.ts';
+import type { Priority } from '../core/domain/job-status.ts';
+import { decideLapse, decideSettle, type LapseKind } from '../core/domain/life-cycle.ts';
+import {
+  ENQUEUED_LOOK_MAX_MS,
+  ENQUEUED_LOOK_MIN_MS,
+  LAPSE_RETRY_MS,
+  PUBLISHED_SLACK_MS,
+} from '../core/domain/limits.ts';
+import type { EpochMs } from '../core/domain/time.ts';
+import type { AttemptEnder } from '../core/moves/end-attempt.ts';
+import type { ReadyPublisher } from '../core/moves/ready-publisher.ts';
+import type { Clock } from '../core/ports/clock.ts';
+import { finishedJobOf, type FinishedJob, type HistoryStore } from '../core/ports/history-store.ts';
+import type { JobReader } from '../core/ports/job-store.ts';
+import type { Random } from '../core/ports/random.ts';
+import { BusError, type ReadyQueue } from '../core/ports/ready-queue.ts';
+import type { Log, Telemetry } from '../core/ports/telemetry.ts';
+import type { Rounds } from '../core/rounds/rounds.ts';
+import type { Timers } from '../core/timers/timers.ts';
+
+/** A timer row that the reaper found, whatever table it stood in. */
+export interface Found {
+  readonly jobId: string;
+  readonly shard: number;
+  readonly table: 'due' | 'deadlines';
+  /** When the row says the job's message was last published. */
+  readonly publishedAt: EpochMs | null;
+}
+
+/** settled: the job has another timer, or needs none. Else the row is to be looked at again at `again`. */
+export type Settled = 'settled' | { readonly again: EpochMs };
+
+export interface SettlerParts {
+  readonly reader: JobReader;
+  readonly rounds: Rounds;
+  readonly timers: Timers;
+  readonly ender: AttemptEnder;
+  readonly history: HistoryStore;
+  readonly publisher: ReadyPublisher;
+  readonly queue: ReadyQueue;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly telemetry: Telemetry;
+  readonly log: Log;
+}
+
+/** A job that others keep moving while it is being settled is looked at again a second later. */
+const LOOKS_MAX = 3;
+
+/** The one rule of design section 8, for rows of both timer tables: settle(job, now). */
+export class Settler {
+  readonly #parts: SettlerParts;
+
+  constructor(parts: SettlerParts) {
+    this.#parts = parts;
+  }
+
+  /** In the order of the rows found. Throws StoreError when the jobs could not be read: nothing is settled then. */
+  async settle(found: readonly Found[]): Promise<readonly Settled[]> {
+    const { reader, history, log } = this.#parts;
+    const rows = new Map(await reader.read(found.map((row) => row.jobId)));
+    const absent = found.filter((row) => !rows.has(row.jobId)).map((row) => row.jobId);
+    // Only a serial read may say "absent": the job's round may still be in flight.
+    if (absent.length > 0) for (const [id, row] of await reader.read(absent, { serial: true })) rows.set(id, row);
+
+    const finished: FinishedJob[] = [];
+    const ages = new OldestMessages(this.#parts.queue);
+    const results = await Promise.all(
+      found.map(async (row) => {
+        try {
+          return await this.#settleOne(row, rows.get(row.jobId) ?? null, finished, ages);
+        } catch (error) {
+          log.warn('a job could not be settled; trying again', { job_id: row.jobId, error: String(error) });
+          return this.#again();
+        }
+      }),
+    );
+    if (finished.length > 0) await history.writeFinished(finished);
+    return results;
+  }
+
+  async #settleOne(found: Found, read: JobRow | null, finished: FinishedJob[], ages: OldestMessages): Promise<Settled> {
+    let row = read;
+    for (let looks = 0; looks < LOOKS_MAX; looks += 1) {
+      const now = this.#parts.clock.now();
+      const decision = decideSettle(row, found.publishedAt, now);
+      if (row === null || decision.kind === 'done') return 'settled';
+      switch (decision.kind) {
+        case 'finished':
+          if (owesHistory(found, row)) collectFinished(row, finished);
+          return 'settled';
+        case 'look_again':
+          return await this.#lookAgain(row, decision.at, now);
+        case 'waiting':
+          return await this.#wait(row, decision.publishedAt, now, ages);
+        case 'enqueue': {
+          const moved = await this.#enqueue(row, now);
+          if (moved.settled !== null) return moved.settled;
+          row = moved.row;
+          break;
+        }
+        case 'lapse': {
+          const moved = await this.#lapse(row, decision.lapse, now);
+          if (moved.settled !== null) return moved.settled;
+          row = moved.row;
+        }
+      }
+    }
+    return this.#again();
+  }
+
+  /** Lazy re-arm: heartbeats write no timers, so the row follows the lease here. */
+  async #lookAgain(row: JobRow, at: EpochMs, now: EpochMs): Promise<Settled> {
+    if (at - now <= LAPSE_RETRY_MS) return { again: at };
+    await this.#parts.timers.armDeadlines([{ jobId: row.jobId, shard: row.shard, at, publishedAt: null }]);
+    return 'settled';
+  }
+
+  /** Enqueued and unclaimed: a next look first, then, if its message is gone, another message. */
+  async #wait(row: JobRow, publishedAt: EpochMs, now: EpochMs, ages: OldestMessages): Promise<Settled> {
+    const { timers, telemetry } = this.#parts;
+    const gone = await ages.messageGone(row, publishedAt, now);
+    const waited = now - (row.enqueuedAt ?? row.createdAt);
+    const at = now + Math.min(ENQUEUED_LOOK_MAX_MS, Math.max(ENQUEUED_LOOK_MIN_MS, waited));
+    const { jobId, shard } = row;
+    await timers.armDeadlines([{ jobId, shard, at, publishedAt: gone ? now : publishedAt }]);
+    if (gone) {
+      telemetry.count('punctual_reaper_repairs_total', { kind: 'stuck_enqueued' });
+      void this.#publish(row);
+    }
+    return 'settled';
+  }
+
+  /** Overdue and nobody enqueued it: the next look's timer first, then the round, then the message. */
+  async #enqueue(row: JobRow, now: EpochMs): Promise<Moved> {
+    const { timers, rounds, telemetry } = this.#parts;
+    const { jobId, shard, attempt, runAt } = row;
+    const at = now + ENQUEUED_LOOK_MIN_MS;
+    const armed = await timers.armDeadlines([{ jobId, shard, at, publishedAt: now }]);
+    const outcome = await rounds.submit({ edge: 'enqueue', jobId, attempt, runAtMost: runAt, enqueuedAt: now });
+    if (outcome.kind === 'lost') return { settled: null, row: outcome.row };
+    if (outcome.kind !== 'applied') return { settled: this.#again() };
+    await timers.afterRound(armed.chosenAt, [row]);
+    telemetry.count('punctual_reaper_repairs_total', { kind: 'missed_due' });
+    void this.#publish(row);
+    return { settled: 'settled' };
+  }
+
+  async #lapse(row: JobRow, kind: LapseKind, now: EpochMs): Promise<Moved> {
+    const { ender, random, telemetry, log } = this.#parts;
+    const decision = decideLapse(row, kind, now, random.fraction());
+    const outcome = await ender.end(row, decision);
+    if (outcome.kind === 'lost') {
+      const unchanged = outcome.row?.attempt === row.attempt && outcome.row.leaseUntil === row.leaseUntil;
+      // Cassandra's clock says the lease stands; asking it again at once would only repeat the answer.
+      return unchanged ? { settled: this.#again() } : { settled: null, row: outcome.row };
+    }
+    if (outcome.kind !== 'applied') return { settled: this.#again() };
+    telemetry.count('punctual_reaper_repairs_total', { kind: 'lapsed' });
+    telemetry.count('punctual_lease_expiries_total', { queue: row.queue });
+    log.info('an attempt lapsed', {
+      job_id: row.jobId,
+      attempt: row.attempt,
+      kind,
+      next: decision.operation.next.status,
+    });
+    return { settled: 'settled' };
+  }
+
+  async #publish(row: JobRow): Promise<void> {
+    const { jobId, attempt, runAt, queue, priority } = row;
+    await this.#parts.publisher.publish({ jobId, attempt: attempt + 1, runAt, queue, priority });
+  }
+
+  #again(): Settled {
+    return { again: this.#parts.clock.now() + LAPSE_RETRY_MS };
+  }
+}
+
+type Moved = { readonly settled: Settled } | { readonly settled: null; readonly row: JobRow | null };
+
+/** Every claimed job has a deadline row that writes its history again; one cancelled before has only its due row. */
+function owesHistory(found: Found, row: JobRow): boolean {
+  return found.table === 'deadlines' || row.attempt === 0;
+}
+
+function collectFinished(row: JobRow, finished: FinishedJob[]): void {
+  const job = finishedJobOf(row, row.ends.get(row.attempt));
+  if (job !== null) finished.push(job);
+}
+
+/** Asks the ready stream once per subject and batch how old its oldest message is. */
+class OldestMessages {
+  readonly #queue: ReadyQueue;
+  readonly #asked = new Map<string, Promise<EpochMs | null | 'away'>>();
+
+  constructor(queue: ReadyQueue) {
+    this.#queue = queue;
+  }
+
+  /**
+   * The stream hands out a subject's messages in order, so a job's message is gone when the subject is empty or its oldest
+   * message is younger than the job's own; after the longest wait it is published again in any case.
+   */
+  async messageGone(row: JobRow, publishedAt: EpochMs, now: EpochMs): Promise<boolean> {
+    if (now - publishedAt >= ENQUEUED_LOOK_MAX_MS) return true;
+    const oldest = await this.#oldest(row.queue, row.priority);
+    if (oldest === 'away') return false;
+    return oldest === null || oldest > publishedAt + PUBLISHED_SLACK_MS;
+  }
+
+  #oldest(queue: string, priority: Priority): Promise<EpochMs | null | 'away'> {
+    const subject = `${queue} ${priority}`;
+    const known = this.#asked.get(subject);
+    if (known !== undefined) return known;
+    const asked = this.#queue.oldestMessageAt(queue, priority).catch((error: unknown) => {
+      if (error instanceof BusError) return 'away' as const;
+      throw error;
+    });
+    this.#asked.set(subject, asked);
+    return asked;
+  }
+}
