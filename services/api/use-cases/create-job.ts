@@ -118,7 +118,7 @@ export class JobCreator {
     }
     // Whoever finds the key unwritten makes sure the job exists; the key's own base time makes a repeat exact.
     const result = await this.#write(standing.jobId, request, standing.createdAt);
-    if (result.ok) await keys.markWritten(keyHash);
+    if (result.ok) await keys.markWritten(standing);
     return result;
   }
 

@@ -89,6 +89,10 @@ export const LAPSE_RETRY_MS = SECOND_MS;
 /** Claims whose worker was never heard of (a lost answer) that are not counted as tries. */
 export const LOST_CLAIMS_MAX = 3;
 
+/** How long a finished job, its history and its key are kept; a dead job longer, for it may be replayed. */
+export const RETENTION_DEFAULT_DAYS = 7;
+export const DEAD_RETENTION_DEFAULT_DAYS = 30;
+
 // Shard leases (section 10).
 export const SHARDS_DEFAULT = 64;
 export const SHARD_LEASE_TTL_DEFAULT_MS = 8 * SECOND_MS;

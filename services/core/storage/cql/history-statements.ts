@@ -1,0 +1,55 @@
+import { types } from 'cassandra-driver';
+import { dayOf, historyStripe, hourOf } from '../../domain/bucket.ts';
+import type { DeadLetter, FinishedJob } from '../../ports/history-store.ts';
+import { timestamp } from '../row-codec.ts';
+import type { Bound } from '../statement.ts';
+
+// `job_history` and `dead_letters`: plain idempotent writes with a TTL, LOCAL_QUORUM (session.write).
+
+const WRITE_FINISHED = `
+  INSERT INTO job_history (queue, hour, stripe, finished_at, job_id, priority, status, outcome, attempt, scheduled_for,
+    lag_ms, error)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) USING TTL ?`;
+
+const WRITE_DEAD_LETTER = `
+  INSERT INTO dead_letters (queue, day, dead_at, job_id, attempt, reason, error)
+  VALUES (?, ?, ?, ?, ?, ?, ?) USING TTL ?`;
+
+export const HISTORY_STATEMENTS: readonly string[] = [WRITE_FINISHED, WRITE_DEAD_LETTER];
+
+export function writeFinished(row: FinishedJob, ttlS: number): Bound {
+  return {
+    cql: WRITE_FINISHED,
+    values: [
+      row.queue,
+      timestamp(hourOf(row.finishedAt)),
+      historyStripe(row.jobId),
+      timestamp(row.finishedAt),
+      row.jobId,
+      row.priority,
+      row.status,
+      row.outcome,
+      row.attempt,
+      timestamp(row.scheduledFor),
+      row.lagMs ?? undefined,
+      row.error ?? undefined,
+      ttlS,
+    ],
+  };
+}
+
+export function writeDeadLetter(row: DeadLetter, ttlS: number): Bound {
+  return {
+    cql: WRITE_DEAD_LETTER,
+    values: [
+      row.queue,
+      types.LocalDate.fromString(dayOf(row.deadAt)),
+      timestamp(row.deadAt),
+      row.jobId,
+      row.attempt,
+      row.reason,
+      row.error ?? undefined,
+      ttlS,
+    ],
+  };
+}

@@ -1,0 +1,212 @@
+import { types } from 'cassandra-driver';
+import {
+  forgottenAttempt,
+  type CancelWaiting,
+  type Claim,
+  type ClockCondition,
+  type Create,
+  type EndAttempt,
+  type Enqueue,
+  type Heartbeat,
+  type Operation,
+  type Succeed,
+} from '../../domain/operation.ts';
+import { cohortOf } from '../../domain/ids.ts';
+import { encodeEnd, encodeJob, encodeStart, JOB_COLUMNS, timestamp } from '../row-codec.ts';
+import type { Bound } from '../statement.ts';
+
+// The table `jobs`: LWT only, LOCAL_QUORUM with LOCAL_SERIAL, never re-sent by the driver (session.conditional). Facts probed
+// on Cassandra 5.0.8, alone and in batches: durations add to toTimestamp(now()) only with the cast; a condition may compare a
+// column with such a sum, but not a function with a value; unset values leave cells alone, null in a map takes an entry out.
+
+const CREATE = `INSERT INTO jobs (${JOB_COLUMNS.join(', ')}) VALUES (${JOB_COLUMNS.map(() => '?').join(', ')}) IF NOT EXISTS`;
+
+const ENQUEUE = `
+  UPDATE jobs SET status = 'enqueued', enqueued_at = ?
+  WHERE cohort = ? AND job_id = ?
+  IF status = 'scheduled' AND attempt = ? AND run_at <= ?`;
+
+const CLAIM = `
+  UPDATE jobs SET status = 'running', attempt = ?, worker = ?, heard = false,
+    lease_until = toTimestamp(now()) + (duration)?, deadline_at = toTimestamp(now()) + (duration)?,
+    starts[?] = ?, starts[?] = ?, ends[?] = ?
+  WHERE cohort = ? AND job_id = ?
+  IF status = 'enqueued' AND attempt = ?`;
+
+/** `<=`: two heartbeats of one millisecond both apply, and the lease moves back with neither. */
+const HEARTBEAT = `
+  UPDATE jobs SET lease_until = toTimestamp(now()) + (duration)?, heard = true, progress = ?
+  WHERE cohort = ? AND job_id = ?
+  IF status = 'running' AND attempt = ? AND cancel_requested = ? AND lease_until <= toTimestamp(now()) + (duration)?`;
+
+const SUCCEED = `
+  UPDATE jobs SET status = 'succeeded', finished_at = ?, result = ?, heard = true,
+    lease_until = null, deadline_at = null, worker = null, ends[?] = ?
+  WHERE cohort = ? AND job_id = ?
+  IF status = 'running' AND attempt = ? AND deadline_at > toTimestamp(now())`;
+
+const CLOCK_CONDITIONS: Record<ClockCondition, string> = {
+  before_deadline: 'deadline_at > toTimestamp(now())',
+  lease_passed: 'lease_until <= toTimestamp(now())',
+  deadline_passed: 'deadline_at <= toTimestamp(now())',
+};
+
+function endAttemptCql(clock: ClockCondition): string {
+  return `
+  UPDATE jobs SET status = ?, run_at = ?, tries = ?, lapses = ?, lost_claims = ?, max_attempts = ?, last_error = ?,
+    enqueued_at = ?, finished_at = ?, reason = ?,
+    lease_until = null, deadline_at = null, worker = null, ends[?] = ?
+  WHERE cohort = ? AND job_id = ?
+  IF status = 'running' AND attempt = ? AND run_at = ? AND cancel_requested = ? AND ${CLOCK_CONDITIONS[clock]}`;
+}
+
+const END_ATTEMPT: Record<ClockCondition, string> = {
+  before_deadline: endAttemptCql('before_deadline'),
+  lease_passed: endAttemptCql('lease_passed'),
+  deadline_passed: endAttemptCql('deadline_passed'),
+};
+
+const CANCEL_WAITING = `
+  UPDATE jobs SET status = 'cancelled', finished_at = ?, reason = ?
+  WHERE cohort = ? AND job_id = ?
+  IF status = ? AND attempt = ? AND run_at = ?`;
+
+const READ_JOBS = `SELECT ${JOB_COLUMNS.join(', ')} FROM jobs WHERE cohort = ? AND job_id IN ?`;
+
+export const JOB_STATEMENTS: readonly string[] = [
+  CREATE,
+  ENQUEUE,
+  CLAIM,
+  HEARTBEAT,
+  SUCCEED,
+  ...Object.values(END_ATTEMPT),
+  CANCEL_WAITING,
+  READ_JOBS,
+];
+
+export function readJobs(cohort: string, jobIds: readonly string[]): Bound {
+  return { cql: READ_JOBS, values: [cohort, jobIds] };
+}
+
+export function operationStatement(operation: Operation): Bound {
+  switch (operation.edge) {
+    case 'create':
+      return create(operation);
+    case 'enqueue':
+      return enqueue(operation);
+    case 'claim':
+      return claim(operation);
+    case 'heartbeat':
+      return heartbeat(operation);
+    case 'succeed':
+      return succeed(operation);
+    case 'end_attempt':
+      return endAttempt(operation);
+    case 'cancel':
+      return cancelWaiting(operation);
+  }
+}
+
+function create({ job }: Create): Bound {
+  return { cql: CREATE, values: encodeJob(job) };
+}
+
+function enqueue(operation: Enqueue): Bound {
+  return {
+    cql: ENQUEUE,
+    values: [timestamp(operation.enqueuedAt), ...key(operation), operation.attempt, timestamp(operation.runAtMost)],
+  };
+}
+
+function claim(operation: Claim): Bound {
+  const attempt = operation.attempt + 1;
+  const forgotten = forgottenAttempt(attempt);
+  // Unset while nothing is old enough: a null would leave a tombstone in every claim.
+  const forget = forgotten > 0 ? null : undefined;
+  return {
+    cql: CLAIM,
+    values: [
+      attempt,
+      operation.worker,
+      duration(operation.leaseMs),
+      duration(operation.timeoutMs),
+      attempt,
+      encodeStart(operation),
+      forgotten,
+      forget,
+      forgotten,
+      forget,
+      ...key(operation),
+      operation.attempt,
+    ],
+  };
+}
+
+function heartbeat(operation: Heartbeat): Bound {
+  const lease = duration(operation.leaseMs);
+  return {
+    cql: HEARTBEAT,
+    values: [lease, operation.progress, ...key(operation), operation.attempt, operation.cancelRequested, lease],
+  };
+}
+
+function succeed(operation: Succeed): Bound {
+  return {
+    cql: SUCCEED,
+    values: [
+      timestamp(operation.end.endedAt),
+      operation.result,
+      operation.attempt,
+      encodeEnd(operation.end),
+      ...key(operation),
+      operation.attempt,
+    ],
+  };
+}
+
+function endAttempt(operation: EndAttempt): Bound {
+  const { expect, next } = operation;
+  return {
+    cql: END_ATTEMPT[operation.clock],
+    values: [
+      next.status,
+      timestamp(next.runAt),
+      next.tries,
+      next.lapses,
+      next.lostClaims,
+      next.maxAttempts,
+      next.lastError,
+      timestamp(next.enqueuedAt),
+      timestamp(next.finishedAt),
+      next.reason,
+      expect.attempt,
+      encodeEnd(operation.end),
+      ...key(operation),
+      expect.attempt,
+      timestamp(expect.runAt),
+      expect.cancelRequested,
+    ],
+  };
+}
+
+function cancelWaiting(operation: CancelWaiting): Bound {
+  return {
+    cql: CANCEL_WAITING,
+    values: [
+      timestamp(operation.finishedAt),
+      operation.reason,
+      ...key(operation),
+      operation.expect.status,
+      operation.expect.attempt,
+      timestamp(operation.expect.runAt),
+    ],
+  };
+}
+
+function key(operation: Operation): [string, string] {
+  return [cohortOf(operation.jobId), operation.jobId];
+}
+
+function duration(ms: number): types.Duration {
+  return new types.Duration(0, 0, ms * 1_000_000);
+}

@@ -1,0 +1,17 @@
+import { JOB_STATEMENTS } from './job-statements.ts';
+import { KEY_STATEMENTS } from './key-statements.ts';
+import { HISTORY_STATEMENTS } from './history-statements.ts';
+import { SETTINGS_STATEMENTS } from './settings-statements.ts';
+import { TIMER_STATEMENTS } from './timer-statements.ts';
+
+/** Prepared only where it is read, before the schema is known to be there. */
+export const READ_SCHEMA_VERSION = `SELECT version FROM schema_migrations WHERE scope = 'cassandra'`;
+
+/** Every statement a service sends: prepared at its start. */
+export const STATEMENTS: readonly string[] = [
+  ...JOB_STATEMENTS,
+  ...TIMER_STATEMENTS,
+  ...HISTORY_STATEMENTS,
+  ...KEY_STATEMENTS,
+  ...SETTINGS_STATEMENTS,
+];

@@ -1,0 +1,90 @@
+import type { DeadlineEntry, DueEntry } from '../../domain/operation.ts';
+import { bucketOf } from '../../domain/bucket.ts';
+import type { EpochMs } from '../../domain/time.ts';
+import type { CursorRole, TimerRange } from '../../ports/timer-store.ts';
+import { timestamp } from '../row-codec.ts';
+import type { Bound } from '../statement.ts';
+
+// `due`, `deadlines`, `cursors`: plain idempotent writes, LOCAL_QUORUM (session.write, session.pages).
+
+const WRITE_DUE = `
+  INSERT INTO due (shard, bucket, run_at, job_id, queue, priority, attempt, direct) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`;
+
+const READ_DUE = `
+  SELECT shard, run_at, job_id, queue, priority, attempt, direct FROM due
+  WHERE shard = ? AND bucket = ? AND run_at >= ? AND run_at <= ?`;
+
+const WRITE_DEADLINE = `INSERT INTO deadlines (shard, bucket, at, job_id, published_at) VALUES (?, ?, ?, ?, ?)`;
+
+const READ_DEADLINES = `
+  SELECT shard, at, job_id, published_at FROM deadlines
+  WHERE shard = ? AND bucket = ? AND at >= ? AND at <= ?`;
+
+/** The write's timestamp is the position itself, so that of two saves the further one stands, whoever came last. */
+const SAVE_CURSOR = `INSERT INTO cursors (role, shard, version, position) VALUES (?, ?, ?, ?) USING TIMESTAMP ?`;
+
+const LOAD_CURSOR = `SELECT position FROM cursors WHERE role = ? AND shard = ? AND version = ?`;
+
+/** An operator who must start a register anew raises this for its role: a lower position never shows under the old key. */
+const CURSOR_VERSION = 1;
+/** Cassandra's write timestamps are microseconds: milliseconds lose against every other write without a word. */
+const MICROS_PER_MS = 1_000;
+
+export const TIMER_STATEMENTS: readonly string[] = [
+  WRITE_DUE,
+  READ_DUE,
+  WRITE_DEADLINE,
+  READ_DEADLINES,
+  SAVE_CURSOR,
+  LOAD_CURSOR,
+];
+
+export function writeDue(row: DueEntry): Bound {
+  return {
+    cql: WRITE_DUE,
+    values: [
+      row.shard,
+      timestamp(bucketOf(row.runAt)),
+      timestamp(row.runAt),
+      row.jobId,
+      row.queue,
+      row.priority,
+      row.attempt,
+      row.direct,
+    ],
+  };
+}
+
+export function readDue(range: TimerRange): Bound {
+  return { cql: READ_DUE, values: rangeValues(range) };
+}
+
+export function writeDeadline(row: DeadlineEntry): Bound {
+  return {
+    cql: WRITE_DEADLINE,
+    values: [
+      row.shard,
+      timestamp(bucketOf(row.at)),
+      timestamp(row.at),
+      row.jobId,
+      // Null is written: a later row at the same instant replaces the whole of the earlier.
+      timestamp(row.publishedAt),
+    ],
+  };
+}
+
+export function readDeadlines(range: TimerRange): Bound {
+  return { cql: READ_DEADLINES, values: rangeValues(range) };
+}
+
+export function saveCursor(role: CursorRole, shard: number, position: EpochMs): Bound {
+  return { cql: SAVE_CURSOR, values: [role, shard, CURSOR_VERSION, timestamp(position), position * MICROS_PER_MS] };
+}
+
+export function loadCursor(role: CursorRole, shard: number): Bound {
+  return { cql: LOAD_CURSOR, values: [role, shard, CURSOR_VERSION] };
+}
+
+function rangeValues(range: TimerRange): unknown[] {
+  return [range.shard, timestamp(range.bucket), timestamp(range.from), timestamp(range.to)];
+}

@@ -1,0 +1,35 @@
+import { dayOf, historyStripe, hourOf } from '../domain/bucket.ts';
+import { DAY_MS, DEAD_RETENTION_DEFAULT_DAYS, RETENTION_DEFAULT_DAYS, SECOND_MS } from '../domain/limits.ts';
+import type { DeadLetter, FinishedJob, HistoryStore } from '../ports/history-store.ts';
+import { writeDeadLetter, writeFinished } from './cql/history-statements.ts';
+import { PartitionWriter } from './partition-writer.ts';
+import type { Session } from './session.ts';
+
+export interface Retention {
+  readonly finishedDays: number;
+  readonly deadDays: number;
+}
+
+const RETENTION_DEFAULT: Retention = {
+  finishedDays: RETENTION_DEFAULT_DAYS,
+  deadDays: DEAD_RETENTION_DEFAULT_DAYS,
+};
+
+export function createHistoryStore(session: Session, retention: Retention = RETENTION_DEFAULT): HistoryStore {
+  const finished = new PartitionWriter<FinishedJob>(
+    (row) => `${row.queue} ${hourOf(row.finishedAt)} ${historyStripe(row.jobId)}`,
+    (rows) => session.write(rows.map((row) => writeFinished(row, seconds(retention.finishedDays)))),
+  );
+  const deadLetters = new PartitionWriter<DeadLetter>(
+    (row) => `${row.queue} ${dayOf(row.deadAt)}`,
+    (rows) => session.write(rows.map((row) => writeDeadLetter(row, seconds(retention.deadDays)))),
+  );
+  return {
+    writeFinished: (rows) => finished.write(rows),
+    writeDeadLetters: (rows) => deadLetters.write(rows),
+  };
+}
+
+function seconds(days: number): number {
+  return (days * DAY_MS) / SECOND_MS;
+}

@@ -1,0 +1,219 @@
+import type { AttemptEnd, AttemptStart, JobRow, RetryPolicy } from '../domain/job.ts';
+import type { JobStatus, Outcome, Priority } from '../domain/job-status.ts';
+import type { ConditionColumns } from '../domain/operation.ts';
+import type { EpochMs } from '../domain/time.ts';
+import type { Row } from './statement.ts';
+
+// JobRow <-> the columns of `jobs`. What is null or empty stays unset in an insert: a bound null writes a tombstone.
+
+type Encode = (job: JobRow) => unknown;
+
+/** One entry a column, in the order of the statements that use it. */
+const JOB_ENCODING: Readonly<Record<string, Encode>> = {
+  cohort: (job) => job.cohort,
+  job_id: (job) => job.jobId,
+  owner: (job) => job.owner,
+  queue: (job) => job.queue,
+  priority: (job) => job.priority,
+  payload: (job) => job.payload ?? undefined,
+  payload_bytes: (job) => job.payloadBytes,
+  target: (job) => job.target ?? undefined,
+  labels: (job) => mapOrUnset(new Map(Object.entries(job.labels))),
+  idempotency_key: (job) => job.idempotencyKey ?? undefined,
+  run_at: (job) => timestamp(job.runAt),
+  scheduled_for: (job) => timestamp(job.scheduledFor),
+  shard: (job) => job.shard,
+  status: (job) => job.status,
+  attempt: (job) => job.attempt,
+  tries: (job) => job.tries,
+  lapses: (job) => job.lapses,
+  lost_claims: (job) => job.lostClaims,
+  heard: (job) => job.heard,
+  max_attempts: (job) => job.maxAttempts,
+  timeout_s: (job) => job.timeoutS,
+  lease_s: (job) => job.leaseS,
+  retry: (job) => encodeRetry(job.retry),
+  lease_until: (job) => timestamp(job.leaseUntil) ?? undefined,
+  deadline_at: (job) => timestamp(job.deadlineAt) ?? undefined,
+  worker: (job) => job.worker ?? undefined,
+  cancel_requested: (job) => job.cancelRequested,
+  last_error: (job) => job.lastError ?? undefined,
+  result: (job) => job.result ?? undefined,
+  progress: (job) => job.progress ?? undefined,
+  reason: (job) => job.reason ?? undefined,
+  schedule_id: (job) => job.scheduleId ?? undefined,
+  traceparent: (job) => job.traceparent ?? undefined,
+  create_token: (job) => job.createToken,
+  request_hash: (job) => job.requestHash ?? undefined,
+  expires_at: (job) => timestamp(job.expiresAt) ?? undefined,
+  created_at: (job) => timestamp(job.createdAt),
+  enqueued_at: (job) => timestamp(job.enqueuedAt) ?? undefined,
+  finished_at: (job) => timestamp(job.finishedAt) ?? undefined,
+  starts: (job) => mapOrUnset(mapValues(job.starts, encodeStart)),
+  ends: (job) => mapOrUnset(mapValues(job.ends, encodeEnd)),
+};
+const JOB_ENCODERS = Object.values(JOB_ENCODING);
+
+export const JOB_COLUMNS: readonly string[] = Object.keys(JOB_ENCODING);
+
+/** The values of JOB_COLUMNS. */
+export function encodeJob(job: JobRow): unknown[] {
+  return JOB_ENCODERS.map((encode) => encode(job));
+}
+
+export function decodeJob(row: Row): JobRow {
+  return {
+    cohort: text(row, 'cohort'),
+    jobId: text(row, 'job_id'),
+    owner: text(row, 'owner'),
+    queue: text(row, 'queue'),
+    priority: text(row, 'priority') as Priority,
+    payload: textOrNull(row, 'payload'),
+    payloadBytes: number(row, 'payload_bytes'),
+    target: textOrNull(row, 'target'),
+    labels: Object.fromEntries(entries<string, string>(row, 'labels')),
+    idempotencyKey: textOrNull(row, 'idempotency_key'),
+    runAt: time(row, 'run_at'),
+    scheduledFor: time(row, 'scheduled_for'),
+    shard: number(row, 'shard'),
+    status: text(row, 'status') as JobStatus,
+    attempt: number(row, 'attempt'),
+    tries: number(row, 'tries'),
+    lapses: number(row, 'lapses'),
+    lostClaims: number(row, 'lost_claims'),
+    heard: flag(row, 'heard'),
+    maxAttempts: number(row, 'max_attempts'),
+    timeoutS: number(row, 'timeout_s'),
+    leaseS: number(row, 'lease_s'),
+    retry: decodeRetry(value(row, 'retry') as StoredRetry),
+    leaseUntil: timeOrNull(row, 'lease_until'),
+    deadlineAt: timeOrNull(row, 'deadline_at'),
+    worker: textOrNull(row, 'worker'),
+    cancelRequested: flag(row, 'cancel_requested'),
+    lastError: textOrNull(row, 'last_error'),
+    result: textOrNull(row, 'result'),
+    progress: textOrNull(row, 'progress'),
+    reason: textOrNull(row, 'reason'),
+    scheduleId: textOrNull(row, 'schedule_id'),
+    traceparent: textOrNull(row, 'traceparent'),
+    createToken: text(row, 'create_token'),
+    requestHash: textOrNull(row, 'request_hash'),
+    expiresAt: timeOrNull(row, 'expires_at'),
+    createdAt: time(row, 'created_at'),
+    enqueuedAt: timeOrNull(row, 'enqueued_at'),
+    finishedAt: timeOrNull(row, 'finished_at'),
+    starts: mapValues(new Map(entries<number, StoredStart>(row, 'starts')), decodeStart),
+    ends: mapValues(new Map(entries<number, StoredEnd>(row, 'ends')), decodeEnd),
+  };
+}
+
+/** The columns that a lost conditional write brought back; those it did not name stay undefined. */
+export function decodeConditionColumns(row: Row): ConditionColumns {
+  const names = new Set(row.keys());
+  return {
+    ...(names.has('status') && { status: text(row, 'status') as JobStatus }),
+    ...(names.has('attempt') && { attempt: number(row, 'attempt') }),
+    ...(names.has('run_at') && { runAt: time(row, 'run_at') }),
+    ...(names.has('cancel_requested') && { cancelRequested: flag(row, 'cancel_requested') }),
+    ...(names.has('lease_until') && { leaseUntil: timeOrNull(row, 'lease_until') }),
+    ...(names.has('deadline_at') && { deadlineAt: timeOrNull(row, 'deadline_at') }),
+  };
+}
+
+interface StoredRetry {
+  readonly kind: RetryPolicy['kind'];
+  readonly base_s: number;
+  readonly factor: number;
+  readonly cap_s: number;
+  readonly jitter: RetryPolicy['jitter'];
+}
+
+interface StoredStart {
+  readonly worker: string;
+  readonly claim_id: string;
+  readonly started_at: Date;
+}
+
+interface StoredEnd {
+  readonly ended_at: Date;
+  readonly outcome: Outcome;
+  readonly error: string | null;
+}
+
+function encodeRetry(retry: RetryPolicy): StoredRetry {
+  return { kind: retry.kind, base_s: retry.baseS, factor: retry.factor, cap_s: retry.capS, jitter: retry.jitter };
+}
+
+function decodeRetry(stored: StoredRetry): RetryPolicy {
+  return {
+    kind: stored.kind,
+    baseS: stored.base_s,
+    factor: stored.factor,
+    capS: stored.cap_s,
+    jitter: stored.jitter,
+  };
+}
+
+export function encodeStart(start: AttemptStart): StoredStart {
+  return { worker: start.worker, claim_id: start.claimId, started_at: new Date(start.startedAt) };
+}
+
+function decodeStart(stored: StoredStart): AttemptStart {
+  return { worker: stored.worker, claimId: stored.claim_id, startedAt: stored.started_at.getTime() };
+}
+
+export function encodeEnd(end: AttemptEnd): StoredEnd {
+  return { ended_at: new Date(end.endedAt), outcome: end.outcome, error: end.error };
+}
+
+function decodeEnd(stored: StoredEnd): AttemptEnd {
+  return { endedAt: stored.ended_at.getTime(), outcome: stored.outcome, error: stored.error };
+}
+
+export function timestamp(at: EpochMs): Date;
+export function timestamp(at: EpochMs | null): Date | null;
+export function timestamp(at: EpochMs | null): Date | null {
+  return at === null ? null : new Date(at);
+}
+
+export function text(row: Row, name: string): string {
+  return value(row, name) as string;
+}
+
+export function textOrNull(row: Row, name: string): string | null {
+  return row.get(name) as string | null;
+}
+
+export function number(row: Row, name: string): number {
+  return value(row, name) as number;
+}
+
+export function flag(row: Row, name: string): boolean {
+  return value(row, name) as boolean;
+}
+
+export function time(row: Row, name: string): EpochMs {
+  return (value(row, name) as Date).getTime();
+}
+
+export function timeOrNull(row: Row, name: string): EpochMs | null {
+  return (row.get(name) as Date | null)?.getTime() ?? null;
+}
+
+function value(row: Row, name: string): unknown {
+  const found: unknown = row.get(name);
+  if (found === null || found === undefined) throw new Error(`a stored row has no ${name}`);
+  return found;
+}
+
+function entries<Key, Value>(row: Row, name: string): Iterable<[Key, Value]> {
+  return (row.get(name) as Map<Key, Value> | null) ?? [];
+}
+
+function mapOrUnset<Key, Value>(map: ReadonlyMap<Key, Value>): ReadonlyMap<Key, Value> | undefined {
+  return map.size === 0 ? undefined : map;
+}
+
+function mapValues<Key, From, To>(map: ReadonlyMap<Key, From>, convert: (from: From) => To): Map<Key, To> {
+  return new Map(Array.from(map, ([key, from]) => [key, convert(from)]));
+}

@@ -1,0 +1,38 @@
+import { StoreError } from '../ports/store-error.ts';
+import { READ_SCHEMA_VERSION } from './cql/statements.ts';
+import type { Session } from './session.ts';
+
+/** The version of schema/cassandra that this build reads and writes; a newer one is fine, since versions only add. */
+export const SCHEMA_VERSION = 1;
+
+/** The stored schema does not fit this build. The message names the command that mends it. */
+export class SchemaError extends Error {
+  constructor(keyspace: string, fault: string, options?: { cause?: unknown }) {
+    super(
+      `The keyspace ${keyspace} ${fault}, and this build needs schema version ${SCHEMA_VERSION}. ` +
+        `Apply it with: PUNCTUAL_CASSANDRA_KEYSPACE=${keyspace} ./scripts/schema apply`,
+      options,
+    );
+    this.name = 'SchemaError';
+  }
+}
+
+/** Throws SchemaError when the keyspace's schema is older than this build, StoreError when it cannot be read. */
+export async function requireSchema(session: Pick<Session, 'read' | 'keyspace'>): Promise<void> {
+  const version = await readSchemaVersion(session);
+  if (version < SCHEMA_VERSION) {
+    throw new SchemaError(session.keyspace, version === 0 ? 'holds no schema' : `holds schema version ${version}`);
+  }
+}
+
+/** 0 when no version was applied yet. */
+async function readSchemaVersion(session: Pick<Session, 'read'>): Promise<number> {
+  try {
+    const rows = await session.read({ cql: READ_SCHEMA_VERSION, values: [] });
+    return Math.max(0, ...rows.map((row) => Number(row.get('version'))));
+  } catch (error) {
+    // The list of versions comes into being with the first one: no table, no version.
+    if (error instanceof StoreError && error.kind === 'invalid' && /schema_migrations/.test(error.message)) return 0;
+    throw error;
+  }
+}

@@ -1,0 +1,38 @@
+import type { Clock } from '../ports/clock.ts';
+import type { HistoryStore } from '../ports/history-store.ts';
+import type { CohortStore, JobReader } from '../ports/job-store.ts';
+import type { KeyStore } from '../ports/key-store.ts';
+import type { SettingsStore } from '../ports/settings-store.ts';
+import type { CursorStore, TimerStore } from '../ports/timer-store.ts';
+import { createCohortStore } from './cohort-store.ts';
+import { createHistoryStore, type Retention } from './history-store.ts';
+import { createKeyStore } from './key-store.ts';
+import type { Session } from './session.ts';
+import { createSettingsStore } from './settings-store.ts';
+import { createCursorStore, createTimerStore } from './timer-store.ts';
+
+export interface Stores {
+  /** For core/rounds alone: everybody else submits operations there. */
+  readonly cohorts: CohortStore;
+  readonly jobs: JobReader;
+  /** Written through core/timers alone. */
+  readonly timers: TimerStore;
+  readonly cursors: CursorStore;
+  readonly history: HistoryStore;
+  readonly keys: KeyStore;
+  readonly settings: SettingsStore;
+}
+
+/** One of each per process: rows of one partition are grouped inside a store. */
+export function createStores(session: Session, deps: { clock: Clock; retention?: Retention }): Stores {
+  const jobs = createCohortStore(session);
+  return {
+    cohorts: jobs,
+    jobs,
+    timers: createTimerStore(session),
+    cursors: createCursorStore(session),
+    history: createHistoryStore(session, deps.retention),
+    keys: createKeyStore(session, deps.clock),
+    settings: createSettingsStore(session),
+  };
+}

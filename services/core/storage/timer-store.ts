@@ -1,0 +1,65 @@
+import { bucketOf } from '../domain/bucket.ts';
+import type { Priority } from '../domain/job-status.ts';
+import type { DeadlineEntry, DueEntry } from '../domain/operation.ts';
+import type { CursorStore, TimerRange, TimerStore } from '../ports/timer-store.ts';
+import { loadCursor, readDeadlines, readDue, saveCursor, writeDeadline, writeDue } from './cql/timer-statements.ts';
+import { PartitionWriter } from './partition-writer.ts';
+import { flag, number, text, time, timeOrNull } from './row-codec.ts';
+import type { Session } from './session.ts';
+import type { Row } from './statement.ts';
+
+export function createTimerStore(session: Session): TimerStore {
+  const due = new PartitionWriter<DueEntry>(
+    (row) => `${row.shard} ${bucketOf(row.runAt)}`,
+    (rows) => session.write(rows.map(writeDue)),
+  );
+  const deadlines = new PartitionWriter<DeadlineEntry>(
+    (row) => `${row.shard} ${bucketOf(row.at)}`,
+    (rows) => session.write(rows.map(writeDeadline)),
+  );
+  return {
+    writeDue: (rows) => due.write(rows),
+    writeDeadlines: (rows) => deadlines.write(rows),
+    readDue: (range) => readRows(session, readDue(range), decodeDue),
+    readDeadlines: (range: TimerRange) => readRows(session, readDeadlines(range), decodeDeadline),
+  };
+}
+
+export function createCursorStore(session: Session): CursorStore {
+  return {
+    async load(role, shard) {
+      const [row] = await session.read(loadCursor(role, shard));
+      return row === undefined ? null : timeOrNull(row, 'position');
+    },
+    save: (role, shard, position) => session.write([saveCursor(role, shard, position)]),
+  };
+}
+
+async function* readRows<Entry>(
+  session: Session,
+  statement: Parameters<Session['pages']>[0],
+  decode: (row: Row) => Entry,
+): AsyncGenerator<readonly Entry[], void, undefined> {
+  for await (const rows of session.pages(statement)) yield rows.map(decode);
+}
+
+function decodeDue(row: Row): DueEntry {
+  return {
+    jobId: text(row, 'job_id'),
+    shard: number(row, 'shard'),
+    runAt: time(row, 'run_at'),
+    queue: text(row, 'queue'),
+    priority: text(row, 'priority') as Priority,
+    attempt: number(row, 'attempt'),
+    direct: flag(row, 'direct'),
+  };
+}
+
+function decodeDeadline(row: Row): DeadlineEntry {
+  return {
+    jobId: text(row, 'job_id'),
+    shard: number(row, 'shard'),
+    at: time(row, 'at'),
+    publishedAt: timeOrNull(row, 'published_at'),
+  };
+}
