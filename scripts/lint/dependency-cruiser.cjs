@@ -1,22 +1,20 @@
 // The arrows between our folders (services/ARCHITECTURE.md): imports point one way, and each driver has one home.
 
-/** What each folder of core may import besides itself. Pure coordination (rounds, timers, ...) speaks to ports only. */
 const PURE = ['domain', 'ports', 'contract', 'telemetry'];
-const COORDINATION = ['rounds', 'timers', 'scan', 'ownership'];
+const DRIVERS = ['storage', 'bus'];
+
+/** What these folders of core may import besides themselves. */
 const CORE_ARROWS = {
   contract: [],
   domain: [],
   ports: ['domain', 'contract'],
   telemetry: ['domain', 'ports', 'contract'],
   runtime: PURE,
-  rounds: [...PURE, ...COORDINATION],
-  timers: [...PURE, ...COORDINATION],
-  scan: [...PURE, ...COORDINATION],
-  ownership: [...PURE, ...COORDINATION],
   storage: [...PURE, 'runtime'],
   bus: [...PURE, 'runtime'],
+  // What all services stand on, put together once: beside their compose.ts the only one that knows the drivers.
+  foundation: [...PURE, 'runtime', 'rounds', 'timers', 'moves', ...DRIVERS],
 };
-const FOR_SERVICES = [...PURE, 'runtime', ...COORDINATION];
 
 const core = (folders) => `^services/core/(${folders.join('|')})/`;
 
@@ -29,24 +27,25 @@ module.exports = {
       to: { path: '^(services|scripts|tests)/', pathNot: core([folder, ...allowed]) },
     })),
     {
-      name: 'core-folder-without-arrows',
-      comment: 'A new folder of core says in CORE_ARROWS what it imports.',
+      name: 'core-coordination',
+      comment: 'The other folders of core (rounds, timers, ...) are coordination over ports, and may know each other.',
       severity: 'error',
       from: { path: '^services/core/', pathNot: core(Object.keys(CORE_ARROWS)) },
-      to: {},
+      to: { path: ['^(scripts|tests)/', '^services/(?!core/)', core([...DRIVERS, 'runtime'])] },
     },
     {
-      name: 'services-over-ports',
-      comment: 'Services know core by its ports and its pure parts, and never each other.',
+      name: 'services-apart',
+      comment: 'Services never import each other: what two of them need is in core.',
+      severity: 'error',
+      from: { path: '^services/(api|dispatcher|reaper|webhooks)/' },
+      to: { path: '^(services|scripts|tests)/', pathNot: ['^services/$1/', '^services/core/'] },
+    },
+    {
+      name: 'drivers-in-compose',
+      comment: 'Only compose.ts knows what stands behind the ports.',
       severity: 'error',
       from: { path: '^services/(api|dispatcher|reaper|webhooks)/', pathNot: '/compose\\.ts$' },
-      to: { path: '^(services|scripts|tests)/', pathNot: ['^services/$1/', core(FOR_SERVICES)] },
-    },
-    {
-      name: 'compose-names-storage-and-bus',
-      severity: 'error',
-      from: { path: '^services/(api|dispatcher|reaper|webhooks)/compose\\.ts$' },
-      to: { path: '^(services|scripts|tests)/', pathNot: ['^services/$1/', core([...FOR_SERVICES, 'storage', 'bus'])] },
+      to: { path: core(DRIVERS) },
     },
     {
       name: 'client-over-contract',

@@ -14,6 +14,9 @@ interface OwnedShard {
   readonly stopListening: () => void;
 }
 
+const DRAIN_MAX_MS = 5 * SECOND_MS;
+const DRAIN_LOOK_MS = 20;
+
 /** All shards that this process owns: takes them up, ticks them, and wakes at the millisecond of the next due row. */
 export class Dispatcher {
   readonly #parts: DispatcherParts;
@@ -22,6 +25,7 @@ export class Dispatcher {
   readonly #awaited = new Set<number>();
   #cancelWake: (() => void) | null = null;
   #wakeAt: EpochMs = Infinity;
+  #draining = false;
 
   constructor(parts: DispatcherParts) {
     this.#parts = parts;
@@ -54,14 +58,17 @@ export class Dispatcher {
     );
   }
 
-  /** Saves where every shard stands, so that the next owner starts close. Failures only make it start earlier. */
-  async saveCursors(): Promise<void> {
-    await Promise.allSettled([...this.#owned.values()].map(({ dispatcher }) => dispatcher.saveCursor()));
-  }
-
-  stop(): void {
+  /** Before a graceful end: starts nothing more, waits for what is in hand, saves where every shard stands. */
+  async drain(): Promise<void> {
+    const { clock } = this.#parts;
+    this.#draining = true;
     this.#cancelWake?.();
-    for (const shard of [...this.#owned.keys()]) this.lost(shard);
+    const shards = [...this.#owned.values()].map(({ dispatcher }) => dispatcher);
+    for (let waited = 0; waited < DRAIN_MAX_MS && shards.some((shard) => shard.isBusy()); waited += DRAIN_LOOK_MS) {
+      await clock.sleep(DRAIN_LOOK_MS);
+    }
+    // A cursor that could not be saved only makes the next owner start earlier.
+    await Promise.allSettled(shards.map((shard) => shard.saveCursor()));
   }
 
   async #takeUp(shard: number): Promise<void> {
@@ -92,7 +99,7 @@ export class Dispatcher {
 
   #wakeFor(dispatcher: ShardDispatcher): void {
     const next = dispatcher.nextFireAt();
-    if (next === null || next >= this.#wakeAt) return;
+    if (next === null || next >= this.#wakeAt || this.#draining) return;
     const { clock } = this.#parts;
     this.#cancelWake?.();
     this.#wakeAt = next;
@@ -112,6 +119,3 @@ export class Dispatcher {
     }
   }
 }
-
-/** How long a stopping dispatcher waits for what is between heap and acknowledgement. */
-export const STOP_DRAIN_MS = SECOND_MS;

@@ -108,6 +108,11 @@ export class ShardDispatcher {
     if (late.length > 0) void this.#fireLate(late);
   }
 
+  /** Whether something is between heap and acknowledgement. */
+  isBusy(): boolean {
+    return this.#inFlight > 0;
+  }
+
   async saveCursor(): Promise<void> {
     const { clock, cursors } = this.#parts;
     const now = clock.now();

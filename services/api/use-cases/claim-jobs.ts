@@ -55,7 +55,7 @@ export class JobClaimer {
     const armed =
       eligible.length === 0 ? null : await timers.armDeadlines(eligible.map((row) => leaseDeadline(row, startedAt)));
     return Promise.all(
-      items.map((item) => {
+      items.map(async (item) => {
         const row = rows.get(item.jobId);
         if (row === undefined) return refused(jobNotFound(item.jobId));
         if (!mayClaim(row, item) || armed === null) return this.#answerLost(row, item);

@@ -139,6 +139,11 @@ export class Session {
       await PrepareHandler.getPrepared(this.#client, this.#loadBalancing, cql, this.keyspace);
   }
 
+  /** For readiness answers: null while some node is connected. */
+  problem(): string | null {
+    return this.#client.getState().getConnectedHosts().length > 0 ? null : 'no Cassandra node is connected';
+  }
+
   /** Waits for nothing: stop the callers first. */
   async close(): Promise<void> {
     await this.#client.shutdown();

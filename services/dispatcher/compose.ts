@@ -1,0 +1,57 @@
+import { layFoundation } from '../core/foundation/foundation.ts';
+import { TICK_MS } from '../core/domain/limits.ts';
+import { ShardOwner } from '../core/ownership/shard-owner.ts';
+import { startLoop } from '../core/runtime/loop.ts';
+import type { Compose } from '../core/runtime/run-service.ts';
+import { Dispatcher } from './dispatcher.ts';
+
+/** Puts the dispatcher together: shard ownership tells it what to scan, one loop ticks it. */
+export const composeDispatcher: Compose = async (context) => {
+  const { config, clock, random, telemetry, log } = context;
+  const foundation = await layFoundation(context, { busRequired: true });
+  const { stores, rounds, timers, publisher, hints, leases, clusterStartedAt } = foundation;
+
+  const dispatcher = new Dispatcher({
+    timerStore: stores.timers,
+    cursors: stores.cursors,
+    reader: stores.jobs,
+    rounds,
+    timers,
+    publisher,
+    hints,
+    clock,
+    telemetry,
+    log,
+    holds: (shard) => owner.holds(shard),
+    clusterStartedAt,
+  });
+  const owner = new ShardOwner(
+    {
+      role: 'dispatcher',
+      scanShards: foundation.writeShards,
+      name: config.memberId,
+      renewEveryMs: config.shardLease.renewMs,
+      onAcquired: (shard) => {
+        dispatcher.acquired(shard);
+      },
+      onLost: (shard) => {
+        dispatcher.lost(shard);
+      },
+    },
+    { leases, clock, random, telemetry, log },
+  );
+
+  owner.start();
+  context.onStop('shard ownership', () => owner.stop());
+  context.onStop('work in hand', () => dispatcher.drain());
+  const loop = startLoop({
+    name: 'dispatch',
+    everyMs: TICK_MS,
+    runOnce: () => dispatcher.runOnce(),
+    clock,
+    random,
+    log,
+  });
+  context.onStop('dispatch loop', () => loop.stop());
+  return { schemaVersion: foundation.schemaVersion };
+};
