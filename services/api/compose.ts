@@ -1,0 +1,54 @@
+import { layFoundation } from '../core/foundation/foundation.ts';
+import type { ServiceContext } from '../core/runtime/run-service.ts';
+import { JobCanceller } from './use-cases/cancel-job.ts';
+import { JobClaimer } from './use-cases/claim-jobs.ts';
+import { ClaimedJobs } from './use-cases/claimed-jobs.ts';
+import { JobCreator } from './use-cases/create-job.ts';
+import { OpenCohorts } from './use-cases/open-cohorts.ts';
+import { JobReporter } from './use-cases/report-jobs.ts';
+import type { UseCases } from './use-cases/types.ts';
+import { makeUseCases } from './use-cases/use-cases.ts';
+
+export interface ApiParts {
+  readonly useCases: UseCases;
+  readonly schemaVersion: string;
+}
+
+/** Puts the api's use-cases together on the stores and the bus. */
+export async function composeUseCases(context: ServiceContext): Promise<ApiParts> {
+  const { config, clock, random, telemetry, log } = context;
+  const foundation = await layFoundation(context, {
+    busRequired: false,
+    // Called with rounds in flight, long after the cohorts are there.
+    onRoundStart: (cohort) => {
+      cohorts.roundStarts(cohort);
+    },
+  });
+  const { stores, rounds, timers, publisher, ender, queue, writeShards } = foundation;
+  const cohorts = new OpenCohorts({ clock, random, shards: writeShards, size: config.cohortSize });
+  const reader = stores.jobs;
+  const { history, keys } = stores;
+  const claimed = new ClaimedJobs();
+  const useCases = makeUseCases({
+    creator: new JobCreator({
+      rounds,
+      reader,
+      timers,
+      keys,
+      cohorts,
+      queue,
+      publisher,
+      clock,
+      random,
+      telemetry,
+      log,
+      shards: writeShards,
+    }),
+    canceller: new JobCanceller({ rounds, reader, history, clock, log }),
+    claimer: new JobClaimer({ rounds, reader, timers, claimed, clock, random, telemetry }),
+    reporter: new JobReporter({ rounds, reader, ender, history, claimed, clock, random, telemetry, log }),
+    reader,
+    queue,
+  });
+  return { useCases, schemaVersion: foundation.schemaVersion };
+}
