@@ -128,8 +128,7 @@ export class Session {
         this.#client.execute(statement.cql, [...statement.values], queryOptions),
       );
       if (result.rows.length > 0) yield result.rows;
-      // Absent after the last page, whatever the driver's types promise.
-      pageState = (result.pageState as string | null | undefined) ?? null;
+      pageState = nextPage(result);
     } while (pageState !== null);
   }
 
@@ -193,6 +192,7 @@ export async function openSession(config: CassandraConfig, deps: SessionDeps): P
       const session = new Session(driver, config.keyspace, deps.telemetry);
       await requireSchema(session);
       await session.prepareAll();
+      warnOfOneCopy(driver.client, config.keyspace, deps.log);
       return session;
     } catch (cause) {
       await driver.client.shutdown().catch(() => undefined);
@@ -238,6 +238,18 @@ export function createDriver(
     if (level === 'error' || level === 'warning') options.log?.warn(`cassandra: ${message}`, { source });
   });
   return { client, loadBalancing };
+}
+
+/** Absent after the last page, which the driver's types leave out. */
+function nextPage(result: { readonly pageState?: string | null }): string | null {
+  return result.pageState ?? null;
+}
+
+function warnOfOneCopy(client: Client, keyspace: string, log: Log | undefined): void {
+  const stored = client.metadata.keyspaces[keyspace] as { strategyOptions?: Record<string, string> } | undefined;
+  if (Object.values(stored?.strategyOptions ?? {}).some((factor) => factor === '1')) {
+    log?.warn('the keyspace keeps one copy of each row: for development only', { keyspace });
+  }
 }
 
 function tlsOptions(tls: TlsConfig): NonNullable<ClientOptions['sslOptions']> {

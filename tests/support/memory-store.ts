@@ -1,0 +1,390 @@
+// The ports of core/storage in memory, for tests of what stands on them. tests/conformance runs the same suites on these and
+// on a real Cassandra, so that a test on a fake says something about the product.
+
+import { bucketOf } from '../../services/core/domain/bucket.ts';
+import { cohortOf } from '../../services/core/domain/ids.ts';
+import type { JobRow } from '../../services/core/domain/job.ts';
+import { JobStatus } from '../../services/core/domain/job-status.ts';
+import {
+  forgottenAttempt,
+  judgeCondition,
+  type ClockCondition,
+  type ConditionColumns,
+  type DeadlineEntry,
+  type DueEntry,
+  type Operation,
+} from '../../services/core/domain/operation.ts';
+import type { EpochMs } from '../../services/core/domain/time.ts';
+import type { Clock } from '../../services/core/ports/clock.ts';
+import type { DeadLetter, FinishedJob, HistoryStore } from '../../services/core/ports/history-store.ts';
+import type { ApplyResult, CohortStore, JobReader } from '../../services/core/ports/job-store.ts';
+import type { JobKey, KeyStore } from '../../services/core/ports/key-store.ts';
+import type { SettingsStore } from '../../services/core/ports/settings-store.ts';
+import { StoreError } from '../../services/core/ports/store-error.ts';
+import type { CursorStore, TimerRange, TimerStore } from '../../services/core/ports/timer-store.ts';
+
+/** Every call that a fault can strike, by its port and method. */
+export type StoreMethod =
+  | 'cohorts.apply'
+  | 'jobs.read'
+  | 'timers.writeDue'
+  | 'timers.writeDeadlines'
+  | 'timers.readDue'
+  | 'timers.readDeadlines'
+  | 'cursors.load'
+  | 'cursors.save'
+  | 'history.writeFinished'
+  | 'history.writeDeadLetters'
+  | 'keys.claim'
+  | 'keys.find'
+  | 'keys.markWritten'
+  | 'settings.readOrSeed';
+
+/**
+ * What goes wrong with one call. A read that meets one of the first three throws 'unavailable', as the real store does.
+ * - answer_lost: applied, then StoreError('unknown')
+ * - request_lost: never applied, StoreError('unknown')
+ * - late: StoreError('unknown') at once, applied afterMs later
+ * - slow: everything happens afterMs later
+ * - unavailable, overloaded, invalid: surely not applied
+ */
+export type Fault =
+  | { readonly kind: 'answer_lost' }
+  | { readonly kind: 'request_lost' }
+  | { readonly kind: 'late'; readonly afterMs: number }
+  | { readonly kind: 'slow'; readonly afterMs: number }
+  | { readonly kind: 'unavailable' | 'overloaded' | 'invalid' };
+
+export interface StoreCall {
+  readonly method: StoreMethod;
+  readonly args: readonly unknown[];
+}
+
+export interface MemoryStoresOptions {
+  readonly clock: Clock;
+  /** Asked before every call; undefined lets it pass. */
+  readonly plan?: (call: StoreCall) => Fault | undefined;
+  /** The server's clock, where it differs from the processes'. */
+  readonly serverNow?: () => EpochMs;
+}
+
+const PAGE_ROWS = 1_000;
+
+/** All stores of one "cluster": give the same object to several services to let them share it. */
+export class MemoryStores {
+  readonly rows = new Map<string, JobRow>();
+  readonly due = new TimerTable<DueEntry>((row) => row.runAt);
+  readonly deadlines = new TimerTable<DeadlineEntry>((row) => row.at);
+  readonly finished = new Map<string, FinishedJob>();
+  readonly letters = new Map<string, DeadLetter>();
+  readonly positions = new Map<string, EpochMs>();
+  readonly keyRows = new Map<string, JobKey>();
+  readonly settingRows = new Map<string, string>();
+  /** Calls in the order in which they came. */
+  readonly calls: StoreCall[] = [];
+
+  readonly #clock: Clock;
+  readonly #plan: (call: StoreCall) => Fault | undefined;
+  readonly #serverNow: () => EpochMs;
+  readonly #planned: { readonly method: StoreMethod; readonly fault: Fault }[] = [];
+
+  constructor(options: MemoryStoresOptions) {
+    this.#clock = options.clock;
+    this.#plan = options.plan ?? (() => undefined);
+    this.#serverNow = options.serverNow ?? (() => options.clock.now());
+  }
+
+  /** Strikes the next call of the method that no earlier fault was meant for. */
+  failNext(method: StoreMethod, fault: Fault): void {
+    this.#planned.push({ method, fault });
+  }
+
+  readonly cohorts: CohortStore = {
+    apply: (cohort, operations) =>
+      this.#write('cohorts.apply', [cohort, operations], () => this.#apply(cohort, operations)),
+  };
+
+  readonly jobs: JobReader = {
+    read: (jobIds, options) =>
+      this.#read('jobs.read', [jobIds, options], () => {
+        const found = jobIds.map((jobId) => this.rows.get(jobId)).filter((row) => row !== undefined);
+        return new Map(found.map((row) => [row.jobId, row]));
+      }),
+  };
+
+  readonly timers: TimerStore = {
+    writeDue: (rows) => this.#write('timers.writeDue', [rows], () => this.due.write(rows)),
+    writeDeadlines: (rows) => this.#write('timers.writeDeadlines', [rows], () => this.deadlines.write(rows)),
+    readDue: (range) => this.#pages('timers.readDue', this.due, range),
+    readDeadlines: (range) => this.#pages('timers.readDeadlines', this.deadlines, range),
+  };
+
+  readonly cursors: CursorStore = {
+    load: (role, shard) =>
+      this.#read('cursors.load', [role, shard], () => this.positions.get(`${role} ${shard}`) ?? null),
+    save: (role, shard, position) =>
+      this.#write('cursors.save', [role, shard, position], () => {
+        const key = `${role} ${shard}`;
+        this.positions.set(key, Math.max(position, this.positions.get(key) ?? position));
+      }),
+  };
+
+  readonly history: HistoryStore = {
+    writeFinished: (rows) =>
+      this.#write('history.writeFinished', [rows], () => {
+        for (const row of rows) this.finished.set(`${row.queue} ${row.finishedAt} ${row.jobId}`, row);
+      }),
+    writeDeadLetters: (rows) =>
+      this.#write('history.writeDeadLetters', [rows], () => {
+        for (const row of rows) this.letters.set(`${row.queue} ${row.deadAt} ${row.jobId}`, row);
+      }),
+  };
+
+  readonly keys: KeyStore = {
+    claim: (key) =>
+      this.#write('keys.claim', [key], () => {
+        const standing = this.#liveKey(key.keyHash) ?? key;
+        this.keyRows.set(key.keyHash, standing);
+        return standing;
+      }),
+    find: (keyHash) => this.#read('keys.find', [keyHash], () => this.#liveKey(keyHash)),
+    markWritten: (key) =>
+      this.#write('keys.markWritten', [key], () => {
+        const standing = this.#liveKey(key.keyHash);
+        if (standing?.jobId === key.jobId) this.keyRows.set(key.keyHash, { ...standing, written: true });
+      }),
+  };
+
+  readonly settings: SettingsStore = {
+    readOrSeed: (name, seed) =>
+      this.#write('settings.readOrSeed', [name, seed], () => {
+        const value = this.settingRows.get(name) ?? seed;
+        this.settingRows.set(name, value);
+        return value;
+      }),
+  };
+
+  #apply(cohort: string, operations: readonly Operation[]): ApplyResult {
+    const jobIds = new Set(operations.map(({ jobId }) => jobId));
+    if (jobIds.size !== operations.length) throw new Error(`two operations on one row of ${cohort}`);
+    for (const jobId of jobIds) if (cohortOf(jobId) !== cohort) throw new Error(`${jobId} is not of ${cohort}`);
+    const now = this.#serverNow();
+    if (operations.every((operation) => holds(operation, this.rows.get(operation.jobId), now))) {
+      for (const operation of operations) {
+        this.rows.set(operation.jobId, changed(operation, this.rows.get(operation.jobId), now));
+      }
+      return { applied: true };
+    }
+    const columns = new Set(operations.flatMap(columnsNamed));
+    const found = [...jobIds].map((jobId) => this.rows.get(jobId)).filter((row) => row !== undefined);
+    return { applied: false, rows: new Map(found.map((row) => [row.jobId, pick(row, columns)])) };
+  }
+
+  #liveKey(keyHash: string): JobKey | null {
+    const key = this.keyRows.get(keyHash);
+    return key === undefined || key.expiresAt <= this.#serverNow() ? null : key;
+  }
+
+  async *#pages<Entry extends { jobId: string; shard: number }>(
+    method: StoreMethod,
+    table: TimerTable<Entry>,
+    range: TimerRange,
+  ): AsyncGenerator<readonly Entry[], void, undefined> {
+    const rows = await this.#read(method, [range], () => table.read(range));
+    for (let start = 0; start < rows.length; start += PAGE_ROWS) {
+      if (start > 0) await this.#read(method, [range], () => undefined);
+      yield rows.slice(start, start + PAGE_ROWS);
+    }
+  }
+
+  #read<Result>(method: StoreMethod, args: readonly unknown[], body: () => Result): Promise<Result> {
+    return this.#call('unavailable', { method, args }, body);
+  }
+
+  #write<Result>(method: StoreMethod, args: readonly unknown[], body: () => Result): Promise<Result> {
+    return this.#call('unknown', { method, args }, body);
+  }
+
+  async #call<Result>(ambiguous: 'unavailable' | 'unknown', call: StoreCall, body: () => Result): Promise<Result> {
+    this.calls.push(call);
+    const fault = this.#faultOf(call);
+    // Nothing answers within the turn of the event loop that asked.
+    await Promise.resolve();
+    if (fault === undefined) return body();
+    switch (fault.kind) {
+      case 'slow':
+        await this.#clock.sleep(fault.afterMs);
+        return body();
+      case 'answer_lost':
+        body();
+        throw new StoreError(ambiguous, `${call.method}: the answer was lost`);
+      case 'request_lost':
+        throw new StoreError(ambiguous, `${call.method}: the request was lost`);
+      case 'late':
+        this.#clock.after(fault.afterMs, () => void body());
+        throw new StoreError(ambiguous, `${call.method}: applies later`);
+      default:
+        throw new StoreError(fault.kind, `${call.method}: ${fault.kind}`);
+    }
+  }
+
+  #faultOf(call: StoreCall): Fault | undefined {
+    const index = this.#planned.findIndex(({ method }) => method === call.method);
+    return index === -1 ? this.#plan(call) : this.#planned.splice(index, 1)[0]?.fault;
+  }
+}
+
+/** A timer table: rows by (shard, minute), read in the order of time and job id. */
+class TimerTable<Entry extends { readonly jobId: string; readonly shard: number }> {
+  readonly #partitions = new Map<string, Map<string, Entry>>();
+  readonly #timeOf: (row: Entry) => EpochMs;
+
+  constructor(timeOf: (row: Entry) => EpochMs) {
+    this.#timeOf = timeOf;
+  }
+
+  write(rows: readonly Entry[]): void {
+    for (const row of rows) {
+      const at = this.#timeOf(row);
+      const partition = `${row.shard} ${bucketOf(at)}`;
+      const entries = this.#partitions.get(partition) ?? new Map<string, Entry>();
+      this.#partitions.set(partition, entries.set(`${at} ${row.jobId}`, row));
+    }
+  }
+
+  read(range: TimerRange): readonly Entry[] {
+    const rows = [...(this.#partitions.get(`${range.shard} ${range.bucket}`)?.values() ?? [])];
+    return rows
+      .filter((row) => this.#timeOf(row) >= range.from && this.#timeOf(row) <= range.to)
+      .sort((one, other) => this.#timeOf(one) - this.#timeOf(other) || (one.jobId < other.jobId ? -1 : 1));
+  }
+
+  all(): readonly Entry[] {
+    return [...this.#partitions.values()].flatMap((entries) => [...entries.values()]);
+  }
+}
+
+function holds(operation: Operation, row: JobRow | undefined, now: EpochMs): boolean {
+  const verdict = judgeCondition(operation, row);
+  return verdict === 'holds' || (verdict === 'clock' && row !== undefined && clockAgrees(operation, row, now));
+}
+
+function clockAgrees(operation: Operation, row: JobRow, now: EpochMs): boolean {
+  const { leaseUntil, deadlineAt } = row;
+  switch (operation.edge) {
+    case 'heartbeat':
+      return leaseUntil !== null && leaseUntil <= now + operation.leaseMs;
+    case 'succeed':
+      return deadlineAt !== null && deadlineAt > now;
+    case 'end_attempt':
+      return CLOCK_CONDITIONS[operation.clock]({ leaseUntil, deadlineAt }, now);
+    default:
+      return true;
+  }
+}
+
+type Clocks = Pick<JobRow, 'leaseUntil' | 'deadlineAt'>;
+
+const CLOCK_CONDITIONS: Record<ClockCondition, (row: Clocks, now: EpochMs) => boolean> = {
+  before_deadline: ({ deadlineAt }, now) => deadlineAt !== null && deadlineAt > now,
+  lease_passed: ({ leaseUntil }, now) => leaseUntil !== null && leaseUntil <= now,
+  deadline_passed: ({ deadlineAt }, now) => deadlineAt !== null && deadlineAt <= now,
+};
+
+/** The row after the operation. */
+function changed(operation: Operation, row: JobRow | undefined, now: EpochMs): JobRow {
+  if (operation.edge === 'create') return operation.job;
+  if (row === undefined) throw new Error(`no row ${operation.jobId}`);
+  const notRunning = { leaseUntil: null, deadlineAt: null, worker: null };
+  switch (operation.edge) {
+    case 'enqueue':
+      return { ...row, status: JobStatus.enqueued, enqueuedAt: operation.enqueuedAt };
+    case 'claim': {
+      const attempt = operation.attempt + 1;
+      const { worker, claimId, startedAt } = operation;
+      return {
+        ...row,
+        status: JobStatus.running,
+        attempt,
+        worker,
+        heard: false,
+        leaseUntil: now + operation.leaseMs,
+        deadlineAt: now + operation.timeoutMs,
+        starts: withEntry(without(row.starts, forgottenAttempt(attempt)), attempt, { worker, claimId, startedAt }),
+        ends: without(row.ends, forgottenAttempt(attempt)),
+      };
+    }
+    case 'heartbeat':
+      return {
+        ...row,
+        leaseUntil: now + operation.leaseMs,
+        heard: true,
+        progress: operation.progress ?? row.progress,
+      };
+    case 'succeed':
+      return {
+        ...row,
+        ...notRunning,
+        status: JobStatus.succeeded,
+        finishedAt: operation.end.endedAt,
+        result: operation.result ?? row.result,
+        heard: true,
+        ends: withEntry(row.ends, operation.attempt, operation.end),
+      };
+    case 'end_attempt':
+      return {
+        ...row,
+        ...operation.next,
+        ...notRunning,
+        ends: withEntry(row.ends, operation.expect.attempt, operation.end),
+      };
+    case 'cancel':
+      return { ...row, status: JobStatus.cancelled, finishedAt: operation.finishedAt, reason: operation.reason };
+  }
+}
+
+const ALL_COLUMNS: readonly (keyof ConditionColumns)[] = [
+  'status',
+  'attempt',
+  'runAt',
+  'cancelRequested',
+  'leaseUntil',
+  'deadlineAt',
+];
+
+/** A lost batch returns, of each row, the columns that any of its conditions names; a create names them all. */
+function columnsNamed(operation: Operation): readonly (keyof ConditionColumns)[] {
+  switch (operation.edge) {
+    case 'create':
+      return ALL_COLUMNS;
+    case 'enqueue':
+    case 'cancel':
+      return ['status', 'attempt', 'runAt'];
+    case 'claim':
+      return ['status', 'attempt'];
+    case 'heartbeat':
+      return ['status', 'attempt', 'cancelRequested', 'leaseUntil'];
+    case 'succeed':
+      return ['status', 'attempt', 'deadlineAt'];
+    case 'end_attempt':
+      return [
+        'status',
+        'attempt',
+        'runAt',
+        'cancelRequested',
+        operation.clock === 'lease_passed' ? 'leaseUntil' : 'deadlineAt',
+      ];
+  }
+}
+
+function pick(row: JobRow, columns: ReadonlySet<keyof ConditionColumns>): ConditionColumns {
+  return Object.fromEntries([...columns].map((column) => [column, row[column]]));
+}
+
+function withEntry<Value>(map: ReadonlyMap<number, Value>, key: number, value: Value): ReadonlyMap<number, Value> {
+  return new Map(map).set(key, value);
+}
+
+function without<Value>(map: ReadonlyMap<number, Value>, key: number): ReadonlyMap<number, Value> {
+  return new Map([...map].filter(([each]) => each !== key));
+}
