@@ -273,7 +273,7 @@ function clockAgrees(operation: Operation, row: JobRow, now: EpochMs): boolean {
   const { leaseUntil, deadlineAt } = row;
   switch (operation.edge) {
     case 'heartbeat':
-      return leaseUntil !== null && leaseUntil <= now + operation.leaseMs;
+      return leaseUntil !== null && leaseUntil <= now + operation.leaseMs && deadlineAt !== null && deadlineAt > now;
     case 'succeed':
       return deadlineAt !== null && deadlineAt > now;
     case 'end_attempt':
@@ -363,7 +363,7 @@ function columnsNamed(operation: Operation): readonly (keyof ConditionColumns)[]
     case 'claim':
       return ['status', 'attempt'];
     case 'heartbeat':
-      return ['status', 'attempt', 'cancelRequested', 'leaseUntil'];
+      return ['status', 'attempt', 'cancelRequested', 'leaseUntil', 'deadlineAt'];
     case 'succeed':
       return ['status', 'attempt', 'deadlineAt'];
     case 'end_attempt':

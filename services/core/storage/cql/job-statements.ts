@@ -33,11 +33,15 @@ const CLAIM = `
   WHERE cohort = ? AND job_id = ?
   IF status = 'enqueued' AND attempt = ?`;
 
-/** `<=`: two heartbeats of one millisecond both apply, and the lease moves back with neither. */
+/**
+ * `<=`: two heartbeats of one millisecond both apply, and the lease moves back with neither. Past its time limit an attempt
+ * is not kept alive.
+ */
 const HEARTBEAT = `
   UPDATE jobs SET lease_until = toTimestamp(now()) + (duration)?, heard = true, progress = ?
   WHERE cohort = ? AND job_id = ?
-  IF status = 'running' AND attempt = ? AND cancel_requested = ? AND lease_until <= toTimestamp(now()) + (duration)?`;
+  IF status = 'running' AND attempt = ? AND cancel_requested = ? AND lease_until <= toTimestamp(now()) + (duration)?
+    AND deadline_at > toTimestamp(now())`;
 
 const SUCCEED = `
   UPDATE jobs SET status = 'succeeded', finished_at = ?, result = ?, heard = true,
