@@ -3,6 +3,7 @@ import type { AttemptEnd, JobRow } from '../../core/domain/job.ts';
 import { isTerminal, JobStatus, Outcome } from '../../core/domain/job-status.ts';
 import { decideFail } from '../../core/domain/life-cycle.ts';
 import { SECOND_MS } from '../../core/domain/limits.ts';
+import type { EpochMs } from '../../core/domain/time.ts';
 import type { AttemptEnder } from '../../core/moves/end-attempt.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import { finishedJobOf, type FinishedJob, type HistoryStore } from '../../core/ports/history-store.ts';
@@ -74,7 +75,7 @@ export class JobReporter {
       if (outcome.kind !== 'lost') return refused(problemOfRound(outcome));
       const { row } = outcome;
       if (row === null) return refused(jobNotFound(jobId));
-      if (holdsLater(row, item, leaseUntil))
+      if (holdsLater(row, item, leaseUntil, clock.now()))
         return ok({ ...answer, leaseUntil: row.leaseUntil ?? leaseUntil, cancelRequested: row.cancelRequested });
       const onlyCancel =
         row.status === JobStatus.running && row.attempt === attempt && row.cancelRequested !== cancelRequested;
@@ -161,13 +162,15 @@ export class JobReporter {
 const FAIL_TRIES_MAX = 3;
 
 /** A heartbeat that lost although the attempt stands: another one moved the lease at least as far. */
-function holdsLater(row: JobRow, item: HeartbeatItem, leaseUntil: number): boolean {
+function holdsLater(row: JobRow, item: HeartbeatItem, leaseUntil: EpochMs, now: EpochMs): boolean {
   return (
     row.status === JobStatus.running &&
     row.attempt === item.attempt &&
     row.heard &&
     row.leaseUntil !== null &&
-    row.leaseUntil >= leaseUntil - CLOCKS_APART_MS
+    row.leaseUntil >= leaseUntil - CLOCKS_APART_MS &&
+    row.deadlineAt !== null &&
+    row.deadlineAt > now
   );
 }
 
