@@ -75,7 +75,7 @@ export async function layFoundation(context: ServiceContext, options: Foundation
     ...(options.onRoundStart === undefined ? {} : { onStart: options.onRoundStart }),
   });
   const timers = new Timers({ store: stores.timers, hints, clock });
-  const publisher = new ReadyPublisher({ queue, clock, telemetry });
+  const publisher = new ReadyPublisher({ queue, clock });
   const ender = new AttemptEnder({ rounds, timers, history: stores.history, publisher, telemetry, log });
 
   const writeShards = Number(await stores.settings.readOrSeed('write_shards', String(config.writeShards)));

@@ -2,7 +2,6 @@ import { PUBLISH_RETRY_MAX_MS, SECOND_MS } from '../domain/limits.ts';
 import { msBetween, type MonotonicMs } from '../domain/time.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { PublishOutcome, ReadyMessage, ReadyQueue } from '../ports/ready-queue.ts';
-import type { Telemetry } from '../ports/telemetry.ts';
 
 interface Waiting {
   readonly message: ReadyMessage;
@@ -22,14 +21,12 @@ const PAUSE_MS = SECOND_MS / 4;
 export class ReadyPublisher {
   readonly #queue: ReadyQueue;
   readonly #clock: Clock;
-  readonly #telemetry: Telemetry;
   #waiting: Waiting[] = [];
   #inFlight = 0;
 
-  constructor(parts: { queue: ReadyQueue; clock: Clock; telemetry: Telemetry }) {
+  constructor(parts: { queue: ReadyQueue; clock: Clock }) {
     this.#queue = parts.queue;
     this.#clock = parts.clock;
-    this.#telemetry = parts.telemetry;
   }
 
   /** True once the stream has acknowledged the message; false when it was given up. Never rejects. */
@@ -65,7 +62,6 @@ export class ReadyPublisher {
 
   /** False when the message has to be sent again. */
   #settle(waiting: Waiting, outcome: PublishOutcome): boolean {
-    this.#telemetry.count('punctual_ready_publish_total', { outcome });
     if (outcome === 'stored') {
       waiting.done(true);
       return true;
