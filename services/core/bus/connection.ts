@@ -61,6 +61,7 @@ export class BusConnection {
   readonly #onConnected = new Set<() => void>();
   readonly #subscriptions = new Set<Subscribed>();
   readonly #dialing: Promise<void>;
+  #nats: NatsConnection | undefined;
   #link: BusLink | undefined;
   #problem = 'not connected to NATS yet';
 
@@ -109,7 +110,8 @@ export class BusConnection {
   /** Sends what is still to be sent (acknowledgements included) and hangs up. */
   async close(): Promise<void> {
     this.#closing.abort();
-    await this.#link?.nats.drain().catch(() => undefined);
+    // Without a link there is nothing to send, and draining would wait for one.
+    await (this.#link === undefined ? this.#nats?.close() : this.#nats?.drain().catch(() => undefined));
     await this.#dialing;
   }
 
@@ -131,6 +133,7 @@ export class BusConnection {
       await nats.close();
       return;
     }
+    this.#nats = nats;
     const jsm = await jetstreamManager(nats, { timeout: BUS_REQUEST_TIMEOUT_MS, checkAPI: false });
     const link = { nats, js: jetstream(nats, { timeout: BUS_REQUEST_TIMEOUT_MS }), jsm };
     const statuses = nats.status();

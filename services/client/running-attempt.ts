@@ -1,0 +1,32 @@
+import { AttemptAborted, type AbortCause } from './failures.ts';
+import type { ClaimedJob } from './types.ts';
+
+/** An attempt in this worker's hands, from its claim to its report. */
+export class RunningAttempt {
+  readonly job: ClaimedJob;
+  readonly #controller = new AbortController();
+  readonly #timeLimit: NodeJS.Timeout;
+  /** On the monotonic clock. */
+  heartbeatDueAt: number;
+  /** The API said that it is no longer ours: it takes no report. */
+  isLost = false;
+
+  constructor(job: ClaimedJob) {
+    this.job = job;
+    this.heartbeatDueAt = performance.now() + job.heartbeat_s * 1_000;
+    this.#timeLimit = setTimeout(() => this.abort('timed_out'), job.timeout_s * 1_000);
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** The first cause counts. */
+  abort(cause: AbortCause): void {
+    this.#controller.abort(new AttemptAborted(cause));
+  }
+
+  end(): void {
+    clearTimeout(this.#timeLimit);
+  }
+}

@@ -1,0 +1,270 @@
+import assert from 'node:assert/strict';
+import { after, describe, it, type TestContext } from 'node:test';
+import { JobFailure, type JobHandler, Worker, type WorkerOptions } from '../../services/client/index.ts';
+import { createReadyQueue } from '../../services/core/bus/ready-queue.ts';
+import type { ReadyMessage, ReadyQueue } from '../../services/core/ports/ready-queue.ts';
+import { systemClock } from '../../services/core/runtime/system-clock.ts';
+import { messageOf } from '../conformance/ready-queue.suite.ts';
+import { ApiDouble, refusal } from '../support/api-double.ts';
+import {
+  connectedBus,
+  dropStreams,
+  eventually,
+  natsServers,
+  RecordingTelemetry,
+  silentLog,
+  testPrefix,
+} from '../support/bus.ts';
+
+interface Fixture {
+  readonly api: ApiDouble;
+  readonly queue: ReadyQueue;
+  readonly start: (handler: JobHandler, options?: Partial<WorkerOptions>) => Worker;
+  /** Messages in the ready stream, acknowledged ones excluded. */
+  readonly left: () => Promise<number>;
+  readonly unacknowledged: (priority: string) => Promise<number>;
+}
+
+void describe('the worker', async () => {
+  const bus = await connectedBus();
+  after(() => bus.close());
+
+  async function fixture(test: TestContext): Promise<Fixture> {
+    const prefix = testPrefix();
+    const api = new ApiDouble();
+    const apiUrl = await api.start();
+    const queue = createReadyQueue(
+      { prefix, maxBytes: 16 * 1024 * 1024 },
+      { bus, clock: systemClock, telemetry: new RecordingTelemetry(), log: silentLog },
+    );
+    api.ready.push(...(await queue.ensureQueue('mail')));
+    const workers: Worker[] = [];
+    test.after(async () => {
+      await Promise.all(workers.map((worker) => worker.stop()));
+      api.stop();
+      await dropStreams(bus, prefix);
+    });
+    const { jsm } = bus.link();
+    const stream = `${prefix}READY_0`;
+    return {
+      api,
+      queue,
+      start: (handler, options = {}) => {
+        const worker = new Worker({
+          apiUrl,
+          natsServers: natsServers(),
+          queue: 'mail',
+          handler,
+          log: () => undefined,
+          drainMs: 1_000,
+          ...options,
+        });
+        workers.push(worker);
+        worker.start();
+        return worker;
+      },
+      left: async () => (await jsm.streams.info(stream)).state.messages,
+      unacknowledged: async (priority) => (await jsm.consumers.info(stream, `q_mail_p_${priority}`)).num_ack_pending,
+    };
+  }
+
+  const messages = (count: number, overrides: Partial<ReadyMessage> = {}): ReadyMessage[] =>
+    Array.from({ length: count }, (_, index) => messageOf(index, overrides));
+
+  void it('claims, runs and completes what is there, in batches', async (test) => {
+    const { api, queue, start, left } = await fixture(test);
+    await queue.publish(messages(100));
+    start(() => ({ done: true }), { concurrency: 20 });
+    await eventually(() => api.completed.length === 100, '100 jobs completed');
+    assert.equal(await left(), 0);
+    assert.equal(new Set(api.completed.map((item) => item['job_id'])).size, 100);
+    assert.deepEqual(api.completed[0], { job_id: messageOf(0).jobId, attempt: 1, ok: true, result: { done: true } });
+    const claims = api.calls.filter(({ path }) => path === '/jobs/claim');
+    assert.ok(claims.length < 50, `${claims.length} calls for 100 claims`);
+  });
+
+  void it('starts a job within milliseconds of its message', async (test) => {
+    const { api, queue, start } = await fixture(test);
+    const startedAt: number[] = [];
+    start(() => startedAt.push(performance.now()));
+    await eventually(() => bus.connected() && api.calls.length === 0, 'idle', 300);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    for (let index = 0; index < 10; index++) {
+      const publishedAt = performance.now();
+      await queue.publish([messageOf(index)]);
+      await eventually(() => startedAt.length === index + 1, 'started');
+      const lagMs = startedAt[index]! - publishedAt;
+      assert.ok(lagMs < 200, `started after ${lagMs} ms`);
+    }
+  });
+
+  void it('hands the payload over parsed and as it was written', async (test) => {
+    const { api, queue, start } = await fixture(test);
+    const text = '{ "n": 12345678901234567890, "t": "\\u00e9 \\"]}", "payload": [1.0, {}] }';
+    api.payloads.set(messageOf(1).jobId, text);
+    const seen: unknown[] = [];
+    start((job) => seen.push(job.payload, job.payloadText));
+    await queue.publish([messageOf(0), messageOf(1)]);
+    await eventually(() => seen.length === 4, 'both ran');
+    const first = seen.indexOf(null);
+    assert.deepEqual(seen.splice(first, 2), [null, null]);
+    assert.deepEqual(seen, [JSON.parse(text), text]);
+  });
+
+  void it('takes no more than it has slots for, high priority first', async (test) => {
+    const { api, queue, start, unacknowledged } = await fixture(test);
+    await queue.publish([...messages(6, { priority: 'low' }), ...messages(6), ...messages(6, { priority: 'high' })]);
+    let running = 0;
+    let most = 0;
+    const finish: (() => void)[] = [];
+    start(
+      async () => {
+        most = Math.max(most, ++running);
+        await new Promise<void>((resolve) => finish.push(resolve));
+        running--;
+      },
+      { concurrency: 3 },
+    );
+    await eventually(() => running === 3, 'three run');
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    assert.equal(api.itemsOf('/jobs/claim').length, 3);
+    for (const priority of ['high', 'normal', 'low']) assert.equal(await unacknowledged(priority), 0);
+    await eventually(() => {
+      finish.splice(0).forEach((done) => done());
+      return api.completed.length === 18;
+    }, 'all done');
+    assert.equal(most, 3);
+  });
+
+  void it('reports failures with what the handler knows', async (test) => {
+    const { api, queue, start } = await fixture(test);
+    start((job) => {
+      if (job.attempt === 1) throw new Error('no luck '.repeat(1_000));
+      throw new JobFailure('never', { retryable: false, retryAfterS: 7 });
+    });
+    await queue.publish([messageOf(1), messageOf(2, { attempt: 2 })]);
+    await eventually(() => api.completed.length === 2, 'both reported');
+    const [first, second] = api.completed.sort((a, b) => Number(a['attempt']) - Number(b['attempt']));
+    assert.match(String(first?.['error']), /^Error: no luck/);
+    assert.equal(String(first?.['error']).length, 2_048);
+    assert.equal(first?.['ok'], false);
+    assert.deepEqual(second, {
+      job_id: messageOf(2).jobId,
+      attempt: 2,
+      ok: false,
+      error: 'never',
+      retryable: false,
+      retry_after_s: 7,
+    });
+  });
+
+  void it('heartbeats all running jobs in one call, and stops those that are lost', async (test) => {
+    const { api, queue, start } = await fixture(test);
+    api.heartbeatS = 1;
+    const lost = messageOf(2).jobId;
+    const cancelled = messageOf(3).jobId;
+    api.override = (path, item) => {
+      if (path !== '/jobs/heartbeat') return undefined;
+      if (item['job_id'] === lost) return refusal(409, 'lease_lost');
+      if (item['job_id'] !== cancelled) return undefined;
+      return { status: 200, lease_until: '', deadline: '', cancel_requested: true };
+    };
+    const aborts = new Map<string, string>();
+    start(async (job, { signal }) => {
+      await new Promise((_, reject) => {
+        signal.addEventListener('abort', () => {
+          aborts.set(job.job_id, String(signal.reason));
+          reject(signal.reason as Error);
+        });
+      });
+    });
+    await queue.publish(messages(5));
+    await eventually(() => aborts.size === 2, 'two aborted');
+    assert.match(aborts.get(lost) ?? '', /lease_lost/);
+    assert.match(aborts.get(cancelled) ?? '', /cancel_requested/);
+    assert.equal(api.calls.find(({ path }) => path === '/jobs/heartbeat')?.items.length, 5);
+    await eventually(() => api.completed.length === 1, 'the cancelled one is reported');
+    assert.equal(api.completed[0]?.['job_id'], cancelled);
+  });
+
+  void it('aborts a job at its time limit', async (test) => {
+    const { api, queue, start } = await fixture(test);
+    api.timeoutS = 0.3;
+    start(
+      (_, { signal }) =>
+        new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error))),
+    );
+    await queue.publish([messageOf(1)]);
+    await eventually(() => api.completed.length === 1, 'reported');
+    assert.match(String(api.completed[0]?.['error']), /timed_out/);
+  });
+
+  void it('drops a message whose claim is refused, and gives it back while the store is away', async (test) => {
+    const { api, queue, start, left } = await fixture(test);
+    const claimed: unknown[] = [];
+    let away = true;
+    api.override = (path, item) => {
+      if (path !== '/jobs/claim') return undefined;
+      if (item['job_id'] === messageOf(1).jobId) return refusal(409, 'lease_lost');
+      claimed.push(item['claim_id']);
+      return away ? refusal(503, 'store_unavailable') : undefined;
+    };
+    start(() => undefined);
+    await queue.publish([messageOf(1), messageOf(2)]);
+    await eventually(async () => (await left()) === 1 && claimed.length > 0, 'the refused one is gone');
+    away = false;
+    await eventually(() => api.completed.length === 1, 'the other ran');
+    assert.ok(claimed.length >= 2);
+    assert.equal(new Set(claimed).size, 1, 'a message delivered again is claimed by the same mark');
+    await eventually(async () => (await left()) === 0, 'nothing is left');
+  });
+
+  void it('reports again until it is heard, and runs nothing twice for it', async (test) => {
+    const { api, queue, start } = await fixture(test);
+    let runs = 0;
+    start(() => {
+      runs++;
+      api.failing = 503;
+      setTimeout(() => {
+        api.failing = undefined;
+      }, 1_500);
+    });
+    await queue.publish([messageOf(1)]);
+    await eventually(() => api.completed.length === 1, 'reported', 10_000);
+    assert.equal(runs, 1);
+  });
+
+  void it('ends what it runs before it stops, and leaves the rest to others at once', async (test) => {
+    const { api, queue, start } = await fixture(test);
+    const stopping = start(() => new Promise((resolve) => setTimeout(resolve, 400)), { concurrency: 2 });
+    await queue.publish(messages(2));
+    await eventually(() => api.itemsOf('/jobs/claim').length === 2, 'two run');
+    const stopped = stopping.stop();
+    await queue.publish(messages(3, { attempt: 2 }));
+    await stopped;
+    assert.equal(api.completed.length, 2);
+    start(() => undefined);
+    const took = await eventually(() => api.completed.length === 5, 'another took the rest');
+    assert.ok(took < 1_000, `after ${took} ms`);
+  });
+
+  void it('leaves a job that does not end in time to the lease', async (test) => {
+    const { api, queue, start } = await fixture(test);
+    const worker = start(() => new Promise(() => undefined), { drainMs: 100 });
+    await queue.publish([messageOf(1)]);
+    await eventually(() => api.itemsOf('/jobs/claim').length === 1, 'it runs');
+    await worker.stop();
+    assert.equal(api.completed.length, 0);
+  });
+
+  void it('goes on when the ready stream was lost and made again', async (test) => {
+    const { api, queue, start } = await fixture(test);
+    start(() => undefined);
+    await queue.publish([messageOf(1)]);
+    await eventually(() => api.completed.length === 1, 'the first ran');
+    const stream = api.ready[0]!.stream;
+    await bus.link().jsm.streams.delete(stream);
+    assert.deepEqual(await queue.publish([messageOf(2)]), ['stored']);
+    await eventually(() => api.completed.length === 2, 'the second ran');
+  });
+});
