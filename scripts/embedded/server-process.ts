@@ -1,7 +1,17 @@
 // One embedded server as a process: started detached, found again by its server.json, stopped by its pid and nothing else.
 
 import { spawn } from 'node:child_process';
-import { closeSync, existsSync, mkdirSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -55,12 +65,27 @@ function isServerOf(pid: number, dir: string): boolean {
   }
 }
 
+/**
+ * Has the last thread of that server ended? A killed process loses its command line before it closes its ports, so that
+ * an empty one does not mean gone yet; and a zombie that nobody reaps holds nothing any more.
+ */
+function hasEnded(pid: number, dir: string): boolean {
+  try {
+    const commandLine = readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+    if (commandLine !== '') return !commandLine.includes(`${dir}/`);
+    const isZombie = /\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+    return isZombie && readdirSync(`/proc/${pid}/task`).length === 1;
+  } catch {
+    return true;
+  }
+}
+
 async function waitUntilGone(pid: number, dir: string, limitMs: number): Promise<boolean> {
   for (let waitedMs = 0; waitedMs < limitMs; waitedMs += POLL_MS) {
-    if (!isServerOf(pid, dir)) return true;
+    if (hasEnded(pid, dir)) return true;
     await sleep(POLL_MS);
   }
-  return !isServerOf(pid, dir);
+  return false;
 }
 
 function handleOf(dir: string, running: RunningServer): ServerProcess {

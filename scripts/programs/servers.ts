@@ -1,10 +1,11 @@
 // scripts/servers: the embedded servers of this checkout, in the background.
 
 import { parseArgs } from 'node:util';
-import { installCqlsh } from './install.ts';
-import { showProgress } from './progress.ts';
-import { type Servers, environmentOf, eraseData, findServers, startServers, stopServers } from './servers.ts';
-import { CACHE_DIR, STATE_DIR, readHeapMb, readPorts } from './settings.ts';
+import { runProgram } from '../lib/run-program.ts';
+import { installCqlsh } from '../embedded/install.ts';
+import { showProgress } from '../embedded/progress.ts';
+import { type Servers, environmentOf, eraseData, findServers, startServers, stopServers } from '../embedded/servers.ts';
+import { CACHE_DIR, STATE_DIR, readCommitlogSync, readHeapMb, readPorts } from '../embedded/settings.ts';
 
 const HELP = `usage: scripts/servers start|stop|status|env [--fresh] [--json]
 
@@ -22,7 +23,9 @@ environment:
   PUNCTUAL_PORT_OFFSET      added to every default port, so that two checkouts run side by side
   PUNCTUAL_CASSANDRA_PORT   9042        PUNCTUAL_CASSANDRA_STORAGE_PORT   7000
   PUNCTUAL_NATS_PORT        4222        PUNCTUAL_NATS_MONITOR_PORT        8222
-  PUNCTUAL_CASSANDRA_HEAP_MB            1024
+  PUNCTUAL_CASSANDRA_HEAP_MB           1024
+  PUNCTUAL_CASSANDRA_COMMITLOG_SYNC    batch: what was acknowledged survives kill -9; periodic: LWTs 2-3 times as fast, and
+                                       kill -9 of Cassandra takes the last 100 ms along
   PUNCTUAL_CASSANDRA_CONTACT_POINTS, PUNCTUAL_NATS_SERVERS
                             servers that run already; nothing is started in place of those
 
@@ -73,6 +76,7 @@ async function main(): Promise<void> {
         stateDir: STATE_DIR,
         ports: readPorts(),
         heapMb: readHeapMb(),
+        commitlogSync: readCommitlogSync(),
         lifetime: 'detached',
         progress: showProgress,
       });
@@ -93,9 +97,4 @@ async function main(): Promise<void> {
   }
 }
 
-try {
-  await main();
-} catch (error) {
-  console.error(`scripts/servers: ${error instanceof Error ? error.message : String(error)}`);
-  process.exitCode = 1;
-}
+await runProgram('servers', main);

@@ -1,0 +1,134 @@
+// scripts/test: runs the tests on servers of their own.
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, globSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { showProgress } from '../embedded/progress.ts';
+import { findFreePorts } from '../embedded/server-process.ts';
+import { environmentOf, eraseData, startServers, stopServers } from '../embedded/servers.ts';
+import { ROOT } from '../embedded/settings.ts';
+import { runProgram } from '../lib/run-program.ts';
+
+const RUNGS = ['unit', 'property', 'simulation', 'conformance', 'integration', 'end-to-end'] as const;
+const RUNGS_ON_SERVERS: readonly string[] = ['conformance', 'integration', 'end-to-end'];
+const TEST_LIMIT_MS = 300_000;
+const HEAP_MB = 512;
+
+const HELP = `usage: scripts/test [rung | file ...] [--no-check] [--environment-servers] [--name <pattern>]
+
+Runs every test there is, or those of the named rungs and files.
+
+  rungs: ${RUNGS.join(', ')} (folders of tests/)
+
+  --no-check              skips what comes first: format, types, lint, arrows between folders, unused code
+  --environment-servers   runs on PUNCTUAL_CASSANDRA_CONTACT_POINTS and PUNCTUAL_NATS_SERVERS. Without it the rungs
+                          ${RUNGS_ON_SERVERS.join(', ')} get an empty Cassandra and NATS on free ports of
+                          loopback, stopped and removed at the end; their logs stay when something failed
+  --name <pattern>        only tests whose name matches
+`;
+
+interface Selection {
+  readonly files: readonly string[];
+  readonly onServers: boolean;
+}
+
+function select(names: readonly string[]): Selection {
+  const files = (names.length === 0 ? RUNGS : names).flatMap((name) => {
+    if ((RUNGS as readonly string[]).includes(name))
+      return globSync(`tests/${name}/**/*.test.ts`, { cwd: ROOT }).sort();
+    if (existsSync(join(ROOT, name))) return [name];
+    throw new Error(`no rung and no file: ${name} (rungs: ${RUNGS.join(', ')})`);
+  });
+  if (files.length === 0) throw new Error('no tests found');
+  return { files, onServers: files.some((file) => RUNGS_ON_SERVERS.includes(file.split('/')[1] ?? '')) };
+}
+
+/** Runs a program in the foreground; true if it succeeded. It goes when we are told to go. */
+async function succeeds(command: string, args: readonly string[], stopping: AbortSignal): Promise<boolean> {
+  if (stopping.aborted) return false;
+  const child = spawn(command, args, { cwd: ROOT, stdio: ['ignore', 'inherit', 'inherit'] });
+  const stop = (): void => void child.kill('SIGTERM');
+  stopping.addEventListener('abort', stop);
+  const [code] = (await once(child, 'exit')) as [number | null];
+  stopping.removeEventListener('abort', stop);
+  return code === 0;
+}
+
+function runTests(selection: Selection, namePattern: string | undefined, stopping: AbortSignal): Promise<boolean> {
+  const args = [
+    '--test',
+    '--test-reporter=spec',
+    `--test-timeout=${TEST_LIMIT_MS}`,
+    // Files on servers share those servers and two cores: one after the other.
+    `--test-concurrency=${selection.onServers ? 1 : 2}`,
+    ...(namePattern === undefined ? [] : [`--test-name-pattern=${namePattern}`]),
+    ...selection.files,
+  ];
+  return succeeds(process.execPath, args, stopping);
+}
+
+/** Gives `body` an empty Cassandra and NATS through the environment. Says nothing after it: the summary stays last. */
+async function withServers(body: () => Promise<boolean>): Promise<boolean> {
+  const stateDir = mkdtempSync(join(tmpdir(), 'punctual-test-'));
+  const [cassandra = 0, cassandraStorage = 0, nats = 0, natsMonitor = 0] = await findFreePorts('127.0.0.1', 4);
+  showProgress(`Servers of this run: ${stateDir}`);
+  let passed = false;
+  try {
+    const servers = await startServers({
+      stateDir,
+      ports: {
+        cassandra: { number: cassandra, purpose: 'Cassandra (CQL)' },
+        cassandraStorage: { number: cassandraStorage, purpose: 'Cassandra (between nodes)' },
+        nats: { number: nats, purpose: 'NATS' },
+        natsMonitor: { number: natsMonitor, purpose: 'NATS (monitoring)' },
+      },
+      heapMb: HEAP_MB,
+      // Nobody kills these two: a test that kills a server starts its own.
+      commitlogSync: 'periodic',
+      lifetime: 'ours',
+      progress: showProgress,
+    });
+    Object.assign(process.env, environmentOf(servers));
+    try {
+      passed = await body();
+    } finally {
+      await stopServers(servers);
+    }
+  } finally {
+    if (passed) rmSync(stateDir, { recursive: true, force: true });
+    else eraseData(stateDir);
+  }
+  return passed;
+}
+
+await runProgram('test', async () => {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      'no-check': { type: 'boolean' },
+      'environment-servers': { type: 'boolean' },
+      name: { type: 'string' },
+      help: { type: 'boolean' },
+    },
+  });
+  if (values.help === true) {
+    console.log(HELP);
+    return;
+  }
+  const selection = select(positionals);
+  if (values['environment-servers'] !== true) {
+    // Tests make and break streams and keyspaces: never on servers that only happen to be in the developer's shell.
+    delete process.env.PUNCTUAL_CASSANDRA_CONTACT_POINTS;
+    delete process.env.PUNCTUAL_NATS_SERVERS;
+  }
+  const stop = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stop.abort());
+
+  const checked = values['no-check'] === true || (await succeeds('npm', ['run', '--silent', 'check'], stop.signal));
+  const run = (): Promise<boolean> => runTests(selection, values.name, stop.signal);
+  const passed = selection.onServers ? await withServers(run) : await run();
+  process.exitCode = checked && passed ? 0 : 1;
+});

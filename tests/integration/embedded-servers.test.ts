@@ -1,0 +1,91 @@
+// The embedded servers keep what they acknowledged through kill -9: the promise on a one-node store rests on it.
+
+import assert from 'node:assert/strict';
+import { createServer } from 'node:net';
+import { describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { jetstream, jetstreamManager } from '@nats-io/jetstream';
+import { connect } from '@nats-io/transport-node';
+import cassandra from 'cassandra-driver';
+import { DATA_CENTER } from '../../scripts/embedded/cassandra.ts';
+import { assertPortsFree, findFreePorts, findServer } from '../../scripts/embedded/server-process.ts';
+import { startPrivateCassandra, startPrivateNats } from '../support/servers.ts';
+
+const ROWS = 200;
+
+async function withSession<T>(contactPoint: string, body: (client: cassandra.Client) => Promise<T>): Promise<T> {
+  const client = new cassandra.Client({ contactPoints: [contactPoint], localDataCenter: DATA_CENTER });
+  try {
+    await client.connect();
+    return await body(client);
+  } finally {
+    await client.shutdown();
+  }
+}
+
+describe('an embedded Cassandra', () => {
+  it('has every acknowledged row after kill -9', async (t) => {
+    const server = await startPrivateCassandra(t);
+    await withSession(server.contactPoint, async (client) => {
+      await client.execute(
+        `CREATE KEYSPACE survival WITH replication = {'class': 'NetworkTopologyStrategy', '${DATA_CENTER}': 1}`,
+      );
+      await client.execute('CREATE TABLE survival.rows (id int PRIMARY KEY, body text)');
+      for (let id = 0; id < ROWS; id += 1) {
+        const condition = id % 2 === 0 ? 'IF NOT EXISTS' : '';
+        await client.execute(`INSERT INTO survival.rows (id, body) VALUES (?, 'kept') ${condition}`, [id], {
+          prepare: true,
+        });
+      }
+    });
+
+    await server.process.kill('SIGKILL');
+    assert.equal(server.process.isRunning(), false);
+    assert.equal(findServer(server.process.dir), undefined);
+    await server.restart();
+
+    const { rows } = await withSession(server.contactPoint, (client) => client.execute('SELECT id FROM survival.rows'));
+    assert.equal(rows.length, ROWS);
+  });
+});
+
+describe('an embedded nats-server', () => {
+  it('has every acknowledged message after kill -9', async (t) => {
+    const server = await startPrivateNats(t);
+    const before = await connect({ servers: server.contactPoint });
+    await (await jetstreamManager(before)).streams.add({ name: 'SURVIVAL', subjects: ['survival'] });
+    for (let count = 0; count < ROWS; count += 1) await jetstream(before).publish('survival', 'kept');
+
+    await server.process.kill('SIGKILL');
+    await before.close();
+    await server.restart();
+
+    const after = await connect({ servers: server.contactPoint });
+    t.after(() => after.close());
+    const { state } = await (await jetstreamManager(after)).streams.info('SURVIVAL');
+    assert.equal(state.messages, ROWS);
+  });
+
+  it('answers again after SIGSTOP and SIGCONT, and ends on stop', async (t) => {
+    const server = await startPrivateNats(t);
+    await server.process.kill('SIGSTOP');
+    await sleep(100);
+    assert.equal(server.process.isRunning(), true);
+    await server.process.kill('SIGCONT');
+    const connection = await connect({ servers: server.contactPoint });
+    await connection.close();
+    await server.process.stop();
+    assert.equal(server.process.isRunning(), false);
+  });
+
+  it('names a port in use, what wants it and how to choose another', async (t) => {
+    const [port = 0] = await findFreePorts('127.0.0.1', 1);
+    const squatter = createServer();
+    t.after(() => squatter.close());
+    await new Promise<void>((resolve) => squatter.listen({ host: '127.0.0.1', port }, resolve));
+    await assert.rejects(
+      assertPortsFree('127.0.0.1', [{ number: port, purpose: 'NATS', howToChange: 'set PUNCTUAL_NATS_PORT' }]),
+      { message: `ports in use:\n  127.0.0.1:${port}, wanted by NATS (to choose another: set PUNCTUAL_NATS_PORT)` },
+    );
+  });
+});
