@@ -136,7 +136,9 @@ function fixedTableId(keyspace: string, table: string): string {
 }
 
 async function executeSchema(client: Client, statement: string): Promise<void> {
-  const { info } = await client.execute(statement);
+  const { info } = await client.execute(statement).catch((cause: unknown) => {
+    throw new Error(`${cause instanceof Error ? cause.message : String(cause)}\n  in: ${statement}`, { cause });
+  });
   // The driver fills it in after waiting, but leaves it out of its types.
   if (!(info as { isSchemaInAgreement?: boolean }).isSchemaInAgreement) {
     throw new Error(

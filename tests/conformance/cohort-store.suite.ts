@@ -1,0 +1,378 @@
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { memberId } from '../../services/core/domain/ids.ts';
+import type { AttemptEnd, JobRow } from '../../services/core/domain/job.ts';
+import { JobStatus } from '../../services/core/domain/job-status.ts';
+import { ATTEMPTS_KEPT } from '../../services/core/domain/limits.ts';
+import {
+  bearsMark,
+  judgeCondition,
+  type Claim,
+  type ClockCondition,
+  type Create,
+  type EndAttempt,
+  type Heartbeat,
+  type Operation,
+} from '../../services/core/domain/operation.ts';
+import type { ApplyResult, CohortStore, JobReader } from '../../services/core/ports/job-store.ts';
+import { fullJobRow, jobRow, newCohort } from '../support/job-row.ts';
+
+export interface CohortStoreHarness {
+  readonly cohorts: CohortStore;
+  readonly jobs: JobReader;
+}
+
+/** Leases and time limits are judged by the server's own clock, so these tests wait for it; long enough for a busy machine. */
+const SHORT_MS = 1_500;
+const OVER_MS = SHORT_MS + 100;
+const LONG_MS = 60_000;
+
+const FAILED: AttemptEnd = { endedAt: Date.parse('2026-11-15T06:00:05.005Z'), outcome: 'failed', error: 'boom' };
+const SUCCEEDED: AttemptEnd = { ...FAILED, outcome: 'succeeded', error: null };
+
+/** What every CohortStore and JobReader promise; run on the fake and on a real server. */
+export function cohortStoreSuite(harness: () => CohortStoreHarness): void {
+  const apply = (...operations: Operation[]): Promise<ApplyResult> =>
+    harness().cohorts.apply(operations[0]!.jobId.slice(0, -3), operations);
+  const applies = async (...operations: Operation[]): Promise<void> => {
+    assert.deepEqual(await apply(...operations), { applied: true });
+  };
+  const loses = async (...operations: Operation[]): Promise<Extract<ApplyResult, { applied: false }>> => {
+    const result = await apply(...operations);
+    assert.ok(!result.applied);
+    return result;
+  };
+  const read = async (jobId: string): Promise<JobRow> => {
+    const row = (await harness().jobs.read([jobId], { serial: true })).get(jobId);
+    assert.ok(row, `no row ${jobId}`);
+    return row;
+  };
+  /** A running job: created, enqueued, claimed. */
+  const running = async (lease: Partial<Claim> = {}, row: Partial<JobRow> = {}): Promise<JobRow> => {
+    const job = jobRow(newCohort(), 0, { status: JobStatus.enqueued, ...row });
+    await applies(create(job));
+    await applies(claim(job, lease));
+    return read(job.jobId);
+  };
+
+  it('creates a batch and reads back every column', async () => {
+    const cohort = newCohort();
+    const rows = [fullJobRow(cohort, 0), jobRow(cohort, 1), jobRow(cohort, 63, { payload: null, payloadBytes: 0 })];
+    await applies(...rows.map(create));
+    const found = await harness().jobs.read(rows.map(({ jobId }) => jobId));
+    assert.deepEqual([...found.values()], rows);
+  });
+
+  it('keeps the text of a payload as it is', async () => {
+    const payload = '{"id":9007199254740993,"x":1.10,"s":"a\u0000b","emoji":"\u{1f600}", "dup":1e400}';
+    const job = jobRow(newCohort(), 5, { payload, payloadBytes: Buffer.byteLength(payload) });
+    await applies(create(job));
+    assert.equal((await read(job.jobId)).payload, payload);
+  });
+
+  it('reads jobs of several cohorts, leaving out those that do not exist', async () => {
+    const one = jobRow(newCohort(), 0);
+    const other = jobRow(newCohort(), 1);
+    await applies(create(one));
+    await applies(create(other));
+    const absent = [memberId(one.cohort, 9), memberId(newCohort(), 0)];
+    const found = await harness().jobs.read([...absent, other.jobId, one.jobId, one.jobId]);
+    assert.deepEqual(new Set(found.keys()), new Set([one.jobId, other.jobId]));
+    assert.deepEqual(await harness().jobs.read([]), new Map());
+  });
+
+  it('creates nothing of a batch of which one job exists, and names only that one', async () => {
+    const cohort = newCohort();
+    const existing = jobRow(cohort, 0);
+    await applies(create(existing));
+    const again = jobRow(cohort, 0);
+    const fresh = jobRow(cohort, 1);
+    const { rows } = await loses(create(again), create(fresh));
+    assert.deepEqual([...rows.keys()], [existing.jobId]);
+    assert.equal(judgeCondition(create(again), rows.get(again.jobId)), 'fails');
+    assert.equal(judgeCondition(create(fresh), rows.get(fresh.jobId)), 'holds');
+    assert.deepEqual([...(await harness().jobs.read([fresh.jobId])).keys()], []);
+    assert.equal((await read(existing.jobId)).createToken, existing.createToken);
+  });
+
+  it('tells a repeated create by its mark', async () => {
+    const job = jobRow(newCohort(), 0);
+    await applies(create(job));
+    const { rows } = await loses(create(job));
+    assert.equal(rows.get(job.jobId)?.status, JobStatus.scheduled);
+    assert.ok(bearsMark(create(job), await read(job.jobId)));
+    assert.ok(!bearsMark(create(jobRow(job.cohort, 0)), await read(job.jobId)));
+  });
+
+  it('applies all of a batch or nothing, and brings back the columns its conditions name', async () => {
+    const cohort = newCohort();
+    const jobs = [0, 1, 2].map((member) => jobRow(cohort, member));
+    await applies(...jobs.map(create));
+    const enqueues = jobs.map((job) => enqueue(job));
+    await applies(enqueues[0]!);
+    const absent = enqueue(jobRow(cohort, 7));
+    const { rows } = await loses(...enqueues, absent);
+    assert.deepEqual(
+      rows,
+      new Map(
+        jobs.map(({ jobId, runAt }, index) => [
+          jobId,
+          { status: index === 0 ? JobStatus.enqueued : JobStatus.scheduled, attempt: 0, runAt },
+        ]),
+      ),
+    );
+    assert.deepEqual(
+      [...enqueues, absent].map((operation) => judgeCondition(operation, rows.get(operation.jobId))),
+      ['fails', 'holds', 'holds', 'fails'],
+    );
+    await applies(enqueues[1]!, enqueues[2]!);
+    assert.equal((await read(jobs[2]!.jobId)).enqueuedAt, enqueues[2]!.enqueuedAt);
+  });
+
+  it('loses on absent rows without making them', async () => {
+    const job = jobRow(newCohort(), 0);
+    for (const operation of [enqueue(job), claim(job), heartbeat(job), succeed(job), endAttempt(job, 'lease_passed')]) {
+      assert.deepEqual((await loses(operation)).rows, new Map(), operation.edge);
+    }
+    const neighbour = jobRow(job.cohort, 1);
+    assert.deepEqual((await loses(enqueue(job), enqueue(neighbour))).rows, new Map());
+    assert.deepEqual(await harness().jobs.read([job.jobId, neighbour.jobId], { serial: true }), new Map());
+  });
+
+  it('enqueues what is due by the time that the row says', async () => {
+    const job = jobRow(newCohort(), 0);
+    await applies(create(job));
+    await loses({ ...enqueue(job), runAtMost: job.runAt - 1 });
+    await loses({ ...enqueue(job), attempt: 1 });
+    await applies({ ...enqueue(job), runAtMost: job.runAt + 1 });
+  });
+
+  it('claims once, with lease and time limit by the server', async () => {
+    const before = Date.now();
+    const job = await running({ leaseMs: 5_000, timeoutMs: LONG_MS });
+    const after = Date.now();
+    assert.equal(job.status, JobStatus.running);
+    assert.equal(job.attempt, 1);
+    assert.equal(job.worker, 'worker-1');
+    assert.equal(job.heard, false);
+    assert.ok(job.leaseUntil! >= before + 5_000 - 1 && job.leaseUntil! <= after + 5_000 + 1);
+    assert.ok(Math.abs(job.deadlineAt! - job.leaseUntil! - LONG_MS + 5_000) <= 1);
+    assert.deepEqual([...job.starts.keys()], [1]);
+    assert.deepEqual((await loses(claim({ ...job, attempt: 0 }))).rows.get(job.jobId), {
+      status: JobStatus.running,
+      attempt: 1,
+    });
+    assert.ok(bearsMark(claim({ ...job, attempt: 0 }), job));
+  });
+
+  it('moves a lease later only', async () => {
+    const job = await running({ leaseMs: 20_000 });
+    await applies({ ...heartbeat(job), leaseMs: 30_000, progress: 'half' });
+    const later = await read(job.jobId);
+    assert.ok(later.leaseUntil! >= job.leaseUntil! + 10_000);
+    assert.equal(later.heard, true);
+    assert.equal(later.progress, 'half');
+    const { rows } = await loses({ ...heartbeat(job), leaseMs: 25_000 });
+    assert.equal(judgeCondition(heartbeat(job), rows.get(job.jobId)), 'clock');
+    assert.equal(rows.get(job.jobId)?.leaseUntil, later.leaseUntil);
+    await applies({ ...heartbeat(job), leaseMs: 40_000 });
+    assert.equal((await read(job.jobId)).progress, 'half');
+  });
+
+  it('refuses a heartbeat that knows of no cancel request', async () => {
+    const job = await running({}, { cancelRequested: true });
+    const { rows } = await loses(heartbeat(job));
+    assert.equal(rows.get(job.jobId)?.cancelRequested, true);
+    await applies({ ...heartbeat(job), cancelRequested: true });
+  });
+
+  it('succeeds, once and within the time limit', async () => {
+    const job = await running();
+    await loses({ ...succeed(job), attempt: 2 });
+    await applies(succeed(job));
+    const row = await read(job.jobId);
+    assert.equal(row.status, JobStatus.succeeded);
+    assert.equal(row.finishedAt, SUCCEEDED.endedAt);
+    assert.equal(row.result, '{"n":1}');
+    assert.equal(row.heard, true);
+    assert.deepEqual([row.leaseUntil, row.deadlineAt, row.worker], [null, null, null]);
+    assert.deepEqual(row.ends, new Map([[1, SUCCEEDED]]));
+    assert.ok(bearsMark(succeed(job), row));
+    await loses(succeed(job));
+
+    const late = await running({ timeoutMs: SHORT_MS });
+    await sleep(OVER_MS);
+    const { rows } = await loses(succeed(late));
+    assert.equal(judgeCondition(succeed(late), rows.get(late.jobId)), 'clock');
+  });
+
+  it('lets a lease lapse when the server says so, not before', async () => {
+    const long = await running({ leaseMs: LONG_MS, timeoutMs: LONG_MS });
+    const brief = await running({ leaseMs: SHORT_MS, timeoutMs: LONG_MS });
+    await loses(endAttempt(brief, 'lease_passed'));
+    await sleep(OVER_MS);
+    await loses(endAttempt(brief, 'deadline_passed'));
+    await applies(endAttempt(brief, 'lease_passed'));
+    const { rows } = await loses(endAttempt(long, 'lease_passed'));
+    assert.equal(judgeCondition(endAttempt(long, 'lease_passed'), rows.get(long.jobId)), 'clock');
+    assert.equal(rows.get(long.jobId)?.leaseUntil, long.leaseUntil);
+  });
+
+  it('accepts a report after the lease and before the time limit', async () => {
+    const job = await running({ leaseMs: SHORT_MS, timeoutMs: LONG_MS });
+    await sleep(OVER_MS);
+    await applies(succeed(job));
+  });
+
+  it('ends an attempt by the time limit on either side of it', async () => {
+    const job = await running({ leaseMs: LONG_MS, timeoutMs: SHORT_MS });
+    await loses(endAttempt(job, 'deadline_passed'));
+    await sleep(OVER_MS);
+    await loses(endAttempt(job, 'before_deadline'));
+    await applies(endAttempt(job, 'deadline_passed'));
+  });
+
+  it('writes the whole of an ended attempt', async () => {
+    const job = await running({}, { enqueuedAt: 5 });
+    const operation = endAttempt(job, 'before_deadline');
+    await loses({ ...operation, expect: { ...operation.expect, runAt: job.runAt + 1 } });
+    await loses({ ...operation, expect: { ...operation.expect, cancelRequested: true } });
+    await applies(operation);
+    const row = await read(job.jobId);
+    assert.deepEqual(row, {
+      ...job,
+      ...operation.next,
+      leaseUntil: null,
+      deadlineAt: null,
+      worker: null,
+      ends: new Map([[1, FAILED]]),
+    });
+    assert.ok(bearsMark(operation, row));
+  });
+
+  it('judges each of a mixed batch by its own condition', async () => {
+    const cohort = newCohort();
+    const jobs = [0, 1, 2].map((member) => jobRow(cohort, member, { status: JobStatus.enqueued }));
+    await applies(...jobs.map(create));
+    await applies(claim(jobs[0]!), claim(jobs[1]!));
+    const operations = [succeed(jobs[0]!), endAttempt(jobs[1]!, 'lease_passed'), claim(jobs[2]!)];
+    const { rows } = await loses(...operations);
+    assert.deepEqual(
+      operations.map((operation) => judgeCondition(operation, rows.get(operation.jobId))),
+      ['clock', 'clock', 'holds'],
+    );
+    await applies(operations[0]!, operations[2]!);
+  });
+
+  it('cancels what waits', async () => {
+    const job = jobRow(newCohort(), 0);
+    await applies(create(job));
+    const { jobId, attempt, runAt } = job;
+    const cancel: Operation = {
+      edge: 'cancel',
+      jobId,
+      expect: { status: JobStatus.scheduled, attempt, runAt },
+      finishedAt: 77_000,
+      reason: 'by_caller',
+    };
+    await loses({ ...cancel, expect: { ...cancel.expect, status: JobStatus.enqueued } });
+    await applies(cancel);
+    assert.deepEqual(await read(jobId), {
+      ...job,
+      status: JobStatus.cancelled,
+      finishedAt: 77_000,
+      reason: 'by_caller',
+    });
+    await loses(cancel);
+  });
+
+  it(`keeps the last ${ATTEMPTS_KEPT} attempts`, async () => {
+    const job = jobRow(newCohort(), 0, { status: JobStatus.enqueued });
+    await applies(create(job));
+    const attempts = ATTEMPTS_KEPT + 3;
+    for (let attempt = 1; attempt <= attempts; attempt++) {
+      await applies(claim({ ...job, attempt: attempt - 1 }));
+      const operation = endAttempt({ ...job, attempt }, 'before_deadline');
+      await applies({
+        ...operation,
+        next: { ...operation.next, status: JobStatus.enqueued, runAt: job.runAt },
+      });
+    }
+    const row = await read(job.jobId);
+    const kept = Array.from({ length: ATTEMPTS_KEPT }, (_, index) => attempts - ATTEMPTS_KEPT + 1 + index);
+    assert.deepEqual([...row.starts.keys()], kept);
+    assert.deepEqual([...row.ends.keys()], kept);
+  });
+
+  it('moves a full cohort in one round', async () => {
+    const cohort = newCohort();
+    const jobs = Array.from({ length: 64 }, (_, member) => jobRow(cohort, member));
+    await applies(...jobs.map(create));
+    await applies(...jobs.map((job) => enqueue(job)));
+    await applies(...jobs.map((job) => claim(job)));
+    await applies(...jobs.map((job) => heartbeat({ ...job, attempt: 1 })));
+    await applies(...jobs.map((job) => succeed(job)));
+    const found = await harness().jobs.read(jobs.map(({ jobId }) => jobId));
+    assert.ok([...found.values()].every(({ status }) => status === JobStatus.succeeded));
+    assert.equal(found.size, 64);
+  });
+
+  it('refuses two operations on one row and rows of another cohort', async () => {
+    const job = jobRow(newCohort(), 0);
+    await assert.rejects(apply(create(job), create(job)), /two operations on one row/);
+    await assert.rejects(harness().cohorts.apply(newCohort(), [create(job)]), /is not of/);
+  });
+}
+
+function create(job: JobRow): Create {
+  return { edge: 'create', jobId: job.jobId, job };
+}
+
+function enqueue(job: JobRow): Extract<Operation, { edge: 'enqueue' }> {
+  return { edge: 'enqueue', jobId: job.jobId, runAtMost: job.runAt, attempt: job.attempt, enqueuedAt: 60_000 };
+}
+
+function claim(job: JobRow, overrides: Partial<Claim> = {}): Claim {
+  return {
+    edge: 'claim',
+    jobId: job.jobId,
+    attempt: job.attempt,
+    worker: 'worker-1',
+    claimId: 'claim-1',
+    startedAt: 61_000,
+    leaseMs: LONG_MS,
+    timeoutMs: LONG_MS,
+    ...overrides,
+  };
+}
+
+function heartbeat({ jobId, attempt }: JobRow): Heartbeat {
+  return { edge: 'heartbeat', jobId, attempt, cancelRequested: false, leaseMs: 2 * LONG_MS, progress: undefined };
+}
+
+function succeed({ jobId }: JobRow): Extract<Operation, { edge: 'succeed' }> {
+  return { edge: 'succeed', jobId, attempt: 1, end: SUCCEEDED, result: '{"n":1}' };
+}
+
+function endAttempt({ jobId, attempt, runAt }: JobRow, clock: ClockCondition): EndAttempt {
+  return {
+    edge: 'end_attempt',
+    jobId,
+    expect: { attempt: Math.max(1, attempt), runAt, cancelRequested: false },
+    clock,
+    end: FAILED,
+    next: {
+      status: JobStatus.scheduled,
+      runAt: runAt + 60_000,
+      tries: 1,
+      lapses: 2,
+      lostClaims: 3,
+      maxAttempts: 6,
+      lastError: 'boom',
+      enqueuedAt: null,
+      finishedAt: null,
+      reason: null,
+    },
+  };
+}

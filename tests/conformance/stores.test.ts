@@ -1,0 +1,96 @@
+// The store ports, on the fake that other tests use and on a real Cassandra.
+
+import { after, before, describe } from 'node:test';
+import { types, type Client } from 'cassandra-driver';
+import { dayOf, HISTORY_STRIPES, hourOf } from '../../services/core/domain/bucket.ts';
+import type { DeadLetter, FinishedJob } from '../../services/core/ports/history-store.ts';
+import { systemClock } from '../../services/core/runtime/system-clock.ts';
+import { createStores, type Stores } from '../../services/core/storage/stores.ts';
+import { Cleanups, testDriver, testSession } from '../support/cassandra.ts';
+import { MemoryStores } from '../support/memory-store.ts';
+import { cohortStoreSuite } from './cohort-store.suite.ts';
+import { historyStoreSuite, keyStoreSuite, settingsStoreSuite, type OtherStoresHarness } from './other-stores.suite.ts';
+import { timerStoreSuite } from './timer-store.suite.ts';
+
+type Harness = Stores & OtherStoresHarness;
+
+function suites(harness: () => Harness): void {
+  describe('cohorts', () => cohortStoreSuite(harness));
+  describe('timers and cursors', () => timerStoreSuite(harness));
+  describe('keys', () => keyStoreSuite(harness));
+  describe('settings', () => settingsStoreSuite(harness));
+  describe('history', () => historyStoreSuite(harness));
+}
+
+describe('stores in memory', () => {
+  const stores = new MemoryStores({ clock: systemClock });
+  const sameHour = (one: number, other: number): boolean => hourOf(one) === hourOf(other);
+  suites(() =>
+    Object.assign(stores, {
+      finishedOf: async (queue: string, at: number) =>
+        [...stores.finished.values()].filter((row) => row.queue === queue && sameHour(row.finishedAt, at)),
+      deadLettersOf: async (queue: string, at: number) =>
+        [...stores.letters.values()].filter((row) => row.queue === queue && dayOf(row.deadAt) === dayOf(at)),
+    }),
+  );
+});
+
+describe('stores on Cassandra', () => {
+  let harness: Harness;
+  const cleanups = new Cleanups();
+  after(() => cleanups.run());
+  before(async () => {
+    const { session, target } = await testSession(cleanups);
+    const client = await testDriver(cleanups, target);
+    harness = {
+      ...createStores(session, { clock: systemClock }),
+      finishedOf: (queue, at) => finishedOf(client, queue, at),
+      deadLettersOf: (queue, at) => deadLettersOf(client, queue, at),
+    };
+  });
+  suites(() => harness);
+});
+
+async function finishedOf(client: Client, queue: string, at: number): Promise<readonly FinishedJob[]> {
+  const stripes = Array.from({ length: HISTORY_STRIPES }, (_, stripe) => stripe);
+  const results = await Promise.all(
+    stripes.map((stripe) =>
+      client.execute(
+        'SELECT * FROM job_history WHERE queue = ? AND hour = ? AND stripe = ?',
+        [queue, new Date(hourOf(at)), stripe],
+        { prepare: true },
+      ),
+    ),
+  );
+  return results
+    .flatMap(({ rows }) => rows)
+    .map((row) => ({
+      jobId: row.get('job_id') as string,
+      queue: row.get('queue') as string,
+      priority: row.get('priority') as FinishedJob['priority'],
+      finishedAt: (row.get('finished_at') as Date).getTime(),
+      status: row.get('status') as FinishedJob['status'],
+      outcome: row.get('outcome') as FinishedJob['outcome'],
+      attempt: row.get('attempt') as number,
+      scheduledFor: (row.get('scheduled_for') as Date).getTime(),
+      lagMs: (row.get('lag_ms') as types.Long | null)?.toNumber() ?? null,
+      error: row.get('error') as string | null,
+    }))
+    .sort((one, other) => one.finishedAt - other.finishedAt);
+}
+
+async function deadLettersOf(client: Client, queue: string, at: number): Promise<readonly DeadLetter[]> {
+  const { rows } = await client.execute(
+    'SELECT * FROM dead_letters WHERE queue = ? AND day = ?',
+    [queue, types.LocalDate.fromString(dayOf(at))],
+    { prepare: true },
+  );
+  return rows.map((row) => ({
+    jobId: row.get('job_id') as string,
+    queue: row.get('queue') as string,
+    deadAt: (row.get('dead_at') as Date).getTime(),
+    attempt: row.get('attempt') as number,
+    reason: row.get('reason') as string,
+    error: row.get('error') as string | null,
+  }));
+}

@@ -1,0 +1,62 @@
+// A keyspace of the test's own on the shared Cassandra.
+
+import { randomBytes } from 'node:crypto';
+import type { Client } from 'cassandra-driver';
+import { applySchema, dropKeyspace, type SchemaTarget } from '../../scripts/migrator/migrator.ts';
+import { systemClock } from '../../services/core/runtime/system-clock.ts';
+import { createDriver, openSession, type Session } from '../../services/core/storage/session.ts';
+import type { Telemetry } from '../../services/core/ports/telemetry.ts';
+import { sharedServers } from './servers.ts';
+
+const silent: Telemetry = { count: () => {}, observe: () => {}, gauge: () => {}, dropGauge: () => {} };
+
+/** What a test's context and a suite's Cleanups have in common. */
+interface Cleanup {
+  after(undo: () => Promise<void>): void;
+}
+
+/** Collects what a `before` hook leaves behind, for the suite's `after` hook to undo, the last first. */
+export class Cleanups implements Cleanup {
+  readonly #undo: (() => Promise<void>)[] = [];
+
+  after(undo: () => Promise<void>): void {
+    this.#undo.push(undo);
+  }
+
+  async run(): Promise<void> {
+    for (const undo of this.#undo.reverse()) await undo();
+  }
+}
+
+/** Where a keyspace of the test's own would be; it is dropped after the test, whether it was created or not. */
+export function testKeyspace(test: Cleanup): SchemaTarget {
+  const { cassandraContactPoints, cassandraDataCenter } = sharedServers();
+  const target: SchemaTarget = {
+    contactPoints: cassandraContactPoints,
+    localDatacenter: cassandraDataCenter,
+    keyspace: `t_${randomBytes(6).toString('hex')}`,
+    replicationFactor: 1,
+  };
+  test.after(() => dropKeyspace(target));
+  return target;
+}
+
+/** A session on a keyspace with the whole schema. */
+export async function testSession(
+  test: Cleanup,
+  telemetry = silent,
+): Promise<{ session: Session; target: SchemaTarget }> {
+  const target = testKeyspace(test);
+  await applySchema(target);
+  const session = await openSession(target, { telemetry, clock: systemClock });
+  test.after(() => session.close());
+  return { session, target };
+}
+
+/** The bare driver, to look at what was stored. */
+export async function testDriver(test: Cleanup, target: SchemaTarget): Promise<Client> {
+  const { client } = createDriver(target, { keyspace: target.keyspace });
+  await client.connect();
+  test.after(() => client.shutdown());
+  return client;
+}
