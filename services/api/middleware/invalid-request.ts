@@ -1,0 +1,21 @@
+import type { Problem } from '../../core/contract/problems.ts';
+import { fieldPath } from './raw-json.ts';
+import type { Violation } from './violation-text.ts';
+
+/** A request with everything wrong about it is told this much of it. */
+const ERRORS_TOLD_MAX = 20;
+const SUMMED_UP_MAX = 3;
+
+export function invalidRequest(violations: readonly Violation[]): Problem {
+  const errors = violations.slice(0, ERRORS_TOLD_MAX).map(({ path, message }) => ({ field: fieldPath(path), message }));
+  const detail = errors
+    .slice(0, SUMMED_UP_MAX)
+    .map(({ field, message }) => `${field}: ${message}`)
+    .join('; ');
+  return { code: 'invalid_request', detail, errors };
+}
+
+/** A refusal that one field is to blame for. */
+export function invalidField(field: string, message: string): Problem {
+  return { code: 'invalid_request', detail: `${field}: ${message}`, errors: [{ field, message }] };
+}

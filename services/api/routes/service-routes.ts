@@ -1,0 +1,104 @@
+import { ok, PROBLEMS } from '../../core/contract/problems.ts';
+import { PRIORITIES, Priority } from '../../core/domain/job-status.ts';
+import {
+  ATTEMPTS_KEPT,
+  CLAIM_ID_MAX_CHARS,
+  DEAD_RETENTION_DEFAULT_DAYS,
+  ERROR_TEXT_MAX_BYTES,
+  HEARTBEATS_PER_LEASE,
+  IDEMPOTENCY_KEY_MAX_CHARS,
+  JOB_BODY_MAX_BYTES,
+  LABEL_KEY_MAX_CHARS,
+  LABEL_VALUE_MAX_CHARS,
+  LABELS_MAX,
+  LEASE_DEFAULT_S,
+  LEASE_MAX_S,
+  LEASE_MIN_S,
+  MAX_ATTEMPTS_DEFAULT,
+  MAX_ATTEMPTS_MAX,
+  PAYLOAD_MAX_BYTES,
+  PROGRESS_MAX_BYTES,
+  READY_PER_QUEUE_MAX,
+  RESULT_MAX_BYTES,
+  RETENTION_DEFAULT_DAYS,
+  RUN_AT_PAST_MAX_MS,
+  SECOND_MS,
+  TIMEOUT_DEFAULT_S,
+  TIMEOUT_MAX_S,
+  WORKER_BATCH_MAX_ITEMS,
+  WORKER_BODY_MAX_BYTES,
+} from '../../core/domain/limits.ts';
+import type { Readiness } from '../../core/runtime/readiness.ts';
+import { answer } from '../middleware/answer.ts';
+import type { Route } from '../middleware/operation-handler.ts';
+import type { UseCases } from '../use-cases/types.ts';
+import { RETRY_DEFAULT } from './job-request.ts';
+import { retryView } from './job-view.ts';
+
+export interface ServiceRouteParts {
+  readonly useCases: UseCases;
+  readonly horizonDays: number;
+  readonly readiness: () => Promise<Readiness>;
+}
+
+type ServiceOperation = 'describeQueue' | 'getLimits' | 'listProblems' | 'getHealth' | 'getReadiness';
+
+export function serviceRoutes({
+  useCases,
+  horizonDays,
+  readiness,
+}: ServiceRouteParts): Record<ServiceOperation, Route> {
+  const limits = answer(200, limitsView(horizonDays));
+  const problems = answer(200, { problems: Object.entries(PROBLEMS).map(([code, row]) => ({ code, ...row })) });
+  return {
+    describeQueue: {
+      handle: async ({ path }) => {
+        const result = await useCases.describeQueue(path['queue'] ?? '');
+        return result.ok ? ok(answer(200, result.value)) : result;
+      },
+    },
+    getLimits: { handle: () => ok(limits) },
+    listProblems: { handle: () => ok(problems) },
+    getHealth: { handle: () => ok(answer(200, { status: 'ok' })) },
+    getReadiness: {
+      handle: async () => {
+        const state = await readiness();
+        return ok(answer(state.ready ? 200 : 503, state));
+      },
+    },
+  };
+}
+
+function limitsView(horizonDays: number): object {
+  return {
+    payload_max_bytes: PAYLOAD_MAX_BYTES,
+    job_body_max_bytes: JOB_BODY_MAX_BYTES,
+    worker_body_max_bytes: WORKER_BODY_MAX_BYTES,
+    worker_batch_max_items: WORKER_BATCH_MAX_ITEMS,
+    horizon_days: horizonDays,
+    run_at_past_max_s: RUN_AT_PAST_MAX_MS / SECOND_MS,
+    max_attempts_default: MAX_ATTEMPTS_DEFAULT,
+    max_attempts_max: MAX_ATTEMPTS_MAX,
+    timeout_default_s: TIMEOUT_DEFAULT_S,
+    timeout_max_s: TIMEOUT_MAX_S,
+    lease_default_s: LEASE_DEFAULT_S,
+    lease_min_s: LEASE_MIN_S,
+    lease_max_s: LEASE_MAX_S,
+    heartbeats_per_lease: HEARTBEATS_PER_LEASE,
+    retry_default: retryView(RETRY_DEFAULT),
+    labels_max: LABELS_MAX,
+    label_key_max_chars: LABEL_KEY_MAX_CHARS,
+    label_value_max_chars: LABEL_VALUE_MAX_CHARS,
+    idempotency_key_max_chars: IDEMPOTENCY_KEY_MAX_CHARS,
+    error_max_bytes: ERROR_TEXT_MAX_BYTES,
+    result_max_bytes: RESULT_MAX_BYTES,
+    progress_max_bytes: PROGRESS_MAX_BYTES,
+    claim_id_max_chars: CLAIM_ID_MAX_CHARS,
+    attempts_kept: ATTEMPTS_KEPT,
+    ready_per_queue_max: READY_PER_QUEUE_MAX,
+    retention_days: RETENTION_DEFAULT_DAYS,
+    dead_retention_days: DEAD_RETENTION_DEFAULT_DAYS,
+    priorities: PRIORITIES,
+    priority_default: Priority.normal,
+  };
+}

@@ -1,0 +1,34 @@
+import { createServer } from 'node:http';
+import type { Compose, ServiceContext } from '../core/runtime/run-service.ts';
+import { listen } from '../core/runtime/listen.ts';
+import { buildApp } from './app.ts';
+import type { ApiParts } from './compose.ts';
+
+/** A request must have arrived whole within this. */
+const REQUEST_TIMEOUT_MS = 30_000;
+/** Longer than the idle timeouts of common load balancers (60 s), so that they never send into a connection that closes. */
+const KEEP_ALIVE_TIMEOUT_MS = 65_000;
+
+/** Starts listening. Stopping answers what was accepted: no new connections, requests in hand end, idle connections close. */
+export async function serveApi(context: ServiceContext, { useCases, schemaVersion }: ApiParts): ReturnType<Compose> {
+  const { config, clock, random, telemetry, log, stopping, readiness } = context;
+  const app = buildApp({
+    useCases,
+    clock,
+    random,
+    telemetry,
+    log,
+    readiness,
+    horizonDays: config.horizonDays,
+    keyspace: config.cassandra.keyspace,
+  });
+  const server = createServer({ requestTimeout: REQUEST_TIMEOUT_MS, keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS });
+  server.on('request', (request, response) => {
+    if (stopping.aborted) response.setHeader('connection', 'close');
+    app(request, response);
+  });
+  const { host, port } = await listen(server, config.api, 'PUNCTUAL_API_HOST or PUNCTUAL_API_PORT');
+  context.onStop('http server', () => new Promise((resolve) => void server.close(() => resolve())));
+  log.info('listening', { url: `http://${host}:${port}` });
+  return { schemaVersion };
+}

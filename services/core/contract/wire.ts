@@ -1,0 +1,55 @@
+/** Requests as they stand on the wire; schema/http/openapi.yaml says the same and refuses everything else. */
+export type WirePriority = 'high' | 'normal' | 'low';
+export interface WireRetry {
+  readonly kind: 'exponential' | 'fixed';
+  readonly base_s: number;
+  readonly factor: number;
+  readonly cap_s: number;
+  readonly jitter: 'equal' | 'full' | 'none';
+}
+
+export interface CreateJobRequest {
+  readonly queue: string;
+  readonly payload?: unknown;
+  readonly run_at?: string;
+  readonly delay_s?: number;
+  readonly priority?: WirePriority;
+  readonly max_attempts?: number;
+  readonly timeout_s?: number;
+  readonly lease_s?: number;
+  readonly retry?: Partial<WireRetry>;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly idempotency_key?: string;
+}
+
+export interface ClaimRequest {
+  readonly attempt: number;
+  readonly worker: string;
+  readonly claim_id?: string;
+}
+
+export interface HeartbeatRequest {
+  readonly attempt: number;
+  readonly progress?: unknown;
+}
+
+export interface CompleteRequest {
+  readonly attempt: number;
+  readonly ok: boolean;
+  readonly result?: unknown;
+  readonly error?: string;
+  readonly retryable?: boolean;
+  readonly retry_after_s?: number;
+}
+
+/** An item of a batch is the single request, and which job it is for. */
+export type BatchItem<Request> = Omit<Request, 'worker'> & { readonly job_id: string };
+
+export interface ClaimBatchRequest {
+  readonly worker: string;
+  readonly items: readonly BatchItem<ClaimRequest>[];
+}
+
+export interface BatchRequest<Request> {
+  readonly items: readonly BatchItem<Request>[];
+}
