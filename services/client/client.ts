@@ -2,9 +2,9 @@ import { RefusedError } from './errors.ts';
 import { Http, type HttpAnswer, type HttpOptions, problemOf } from './http.ts';
 import { rawMember, rawMembersOf } from './raw-json.ts';
 import type {
+  AcceptedJob,
   ClaimedJob,
   ClaimItem,
-  CreatedJob,
   Heartbeat,
   HeartbeatItem,
   Job,
@@ -36,7 +36,7 @@ export class PunctualClient {
   }
 
   /** `replayed`: the idempotency key had been used for this very job before. */
-  async createJob(job: NewJob, options: CreateOptions = {}): Promise<CreatedJob & { readonly replayed: boolean }> {
+  async createJob(job: NewJob, options: CreateOptions = {}): Promise<Job & { readonly replayed: boolean }> {
     const { json, headers } = await this.#http.call({
       method: 'POST',
       path: '/jobs',
@@ -44,11 +44,11 @@ export class PunctualClient {
       headers: keyHeader(options),
       repeatable: options.idempotencyKey !== undefined || job.idempotency_key !== undefined,
     });
-    return { ...(json as CreatedJob), replayed: headers.get('idempotency-replayed') === 'true' };
+    return { ...(json as Job), replayed: headers.get('idempotency-replayed') === 'true' };
   }
 
   /** At most 1,000 jobs; results in their order. The key covers the whole call: a repeat of it is exact. */
-  async createJobs(jobs: readonly NewJob[], options: CreateOptions = {}): Promise<readonly ItemResult<CreatedJob>[]> {
+  async createJobs(jobs: readonly NewJob[], options: CreateOptions = {}): Promise<readonly ItemResult<AcceptedJob>[]> {
     const answer = await this.#http.call({
       method: 'POST',
       path: '/jobs/batch',
@@ -56,7 +56,7 @@ export class PunctualClient {
       headers: keyHeader(options),
       repeatable: options.idempotencyKey !== undefined,
     });
-    return itemsOf<CreatedJob>(answer);
+    return itemsOf<AcceptedJob>(answer);
   }
 
   async getJob(jobId: string): Promise<Job> {

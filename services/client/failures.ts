@@ -1,4 +1,4 @@
-import type { FailureReport } from './types.ts';
+import type { Report } from './types.ts';
 
 /** To be thrown by a handler that knows more about its failure. Any other error is a failure to be retried by the job's policy. */
 export class JobFailure extends Error {
@@ -40,9 +40,9 @@ export class AttemptAborted extends Error {
 /** The API's bound for an error text. */
 const ERROR_MAX_BYTES = 2_048;
 
-export function failureOf(error: unknown): FailureReport {
+export function failureOf(error: unknown): Report {
   const text = error instanceof Error ? (error.name === 'JobFailure' ? error.message : String(error)) : String(error);
-  const report: FailureReport = { ok: false, error: withinBytes(text || 'the handler failed', ERROR_MAX_BYTES) };
+  const report: Report = { ok: false, error: withinBytes(text || 'the handler failed', ERROR_MAX_BYTES) };
   if (!(error instanceof JobFailure)) return report;
   return {
     ...report,

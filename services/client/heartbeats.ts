@@ -50,7 +50,11 @@ export class Heartbeats {
     const sentAt = performance.now();
     for (const attempt of attempts) attempt.heartbeatDueAt = sentAt + AGAIN_MS;
     try {
-      const items = attempts.map(({ job }) => ({ job_id: job.job_id, attempt: job.attempt }));
+      const items = attempts.map(({ job, progress }) => ({
+        job_id: job.job_id,
+        attempt: job.attempt,
+        ...(progress === undefined ? {} : { progress }),
+      }));
       const results = await client.heartbeatJobs(items);
       for (const [index, attempt] of attempts.entries()) {
         const result = results[index];

@@ -1,6 +1,9 @@
 import { AttemptAborted, type AbortCause } from './failures.ts';
 import type { ClaimedJob } from './types.ts';
 
+/** The API's bound. */
+const PROGRESS_MAX_BYTES = 1_024;
+
 /** An attempt in this worker's hands, from its claim to its report. */
 export class RunningAttempt {
   readonly job: ClaimedJob;
@@ -10,6 +13,8 @@ export class RunningAttempt {
   heartbeatDueAt: number;
   /** The API said that it is no longer ours: it takes no report. */
   isLost = false;
+  /** Undefined until the handler tells any. */
+  progress: unknown;
 
   constructor(job: ClaimedJob) {
     this.job = job;
@@ -19,6 +24,13 @@ export class RunningAttempt {
 
   get signal(): AbortSignal {
     return this.#controller.signal;
+  }
+
+  setProgress(value: unknown): void {
+    // A heartbeat that is refused for its progress would keep no lease.
+    const bytes = Buffer.byteLength((JSON.stringify(value) as string | undefined) ?? '');
+    if (bytes > PROGRESS_MAX_BYTES) throw new RangeError(`progress of ${bytes} bytes; ${PROGRESS_MAX_BYTES} are kept`);
+    this.progress = value;
   }
 
   /** The first cause counts. */

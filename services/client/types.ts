@@ -1,65 +1,76 @@
-/** Requests and answers as they are on the wire (schema/http/openapi.yaml); times are RFC 3339 in UTC, `_s` is seconds. */
+/**
+ * Requests and answers as they are on the wire (schema/http/openapi.yaml): times are RFC 3339 in UTC, `_s` is seconds.
+ */
+import type { BatchItem, CompleteRequest, CreateJobRequest, WirePriority, WireRetry } from '../core/contract/wire.ts';
 
-export type Priority = 'high' | 'normal' | 'low';
+export type Priority = WirePriority;
+export type RetryPolicy = WireRetry;
 export type JobStatus = 'scheduled' | 'enqueued' | 'running' | 'succeeded' | 'cancelled' | 'dead';
+export type Outcome = 'succeeded' | 'failed' | 'lease_expired' | 'timed_out' | 'snoozed' | 'released' | 'cancelled';
 
-export interface RetryPolicy {
-  readonly kind?: 'exponential' | 'fixed';
-  readonly base_s?: number;
-  readonly factor?: number;
-  readonly cap_s?: number;
-  readonly jitter?: 'equal' | 'full' | 'none';
-}
-
-export interface NewJob {
-  readonly queue: string;
-  /** Any JSON. Wrap text in JSON.rawJSON to send it as it is. */
-  readonly payload?: unknown;
-  /** Neither run_at nor delay_s: now. */
-  readonly run_at?: string;
-  readonly delay_s?: number;
-  readonly priority?: Priority;
-  readonly max_attempts?: number;
-  readonly timeout_s?: number;
-  readonly lease_s?: number;
-  readonly retry?: RetryPolicy;
-  readonly labels?: Readonly<Record<string, string>>;
-  readonly idempotency_key?: string;
-  readonly expires_at?: string;
-}
+/** Neither run_at nor delay_s: due now. JSON.rawJSON sends a payload's text as it is. */
+export type NewJob = CreateJobRequest;
 
 export interface Attempt {
   readonly attempt: number;
-  readonly worker: string;
-  readonly started_at: string;
+  readonly worker: string | null;
+  readonly started_at: string | null;
   readonly ended_at: string | null;
-  readonly outcome: string | null;
+  /** Null while the attempt runs. */
+  readonly outcome: Outcome | null;
   readonly error: string | null;
 }
 
-/** The fields that callers most often read; the answer has more (api reference). */
 export interface Job {
   readonly job_id: string;
+  readonly href: string;
   readonly queue: string;
-  readonly status: JobStatus;
   readonly priority: Priority;
-  readonly payload: unknown;
+  readonly status: JobStatus;
+  /** Why a cancelled or dead job ended so. */
+  readonly reason: string | null;
+  /** When the next or current try is due; retries move it. */
   readonly run_at: string;
+  /** The time asked for; it never moves. */
   readonly scheduled_for: string;
-  readonly attempt: number;
-  readonly max_attempts: number;
-  readonly attempts: readonly Attempt[];
-  readonly last_error: string | null;
   readonly created_at: string;
+  readonly enqueued_at: string | null;
   readonly finished_at: string | null;
-  readonly [field: string]: unknown;
+  readonly expires_at: string | null;
+  readonly attempt: number;
+  readonly tries: number;
+  readonly lapses: number;
+  readonly lost_claims: number;
+  readonly max_attempts: number;
+  readonly timeout_s: number;
+  readonly lease_s: number;
+  readonly retry: RetryPolicy;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly idempotency_key: string | null;
+  readonly worker: string | null;
+  readonly lease_until: string | null;
+  readonly deadline_at: string | null;
+  readonly cancel_requested: boolean;
+  readonly last_error: string | null;
+  /** The last 50, oldest first. */
+  readonly attempts: readonly Attempt[];
+  readonly owner: string;
+  readonly target: string | null;
+  readonly schedule_id: string | null;
+  readonly traceparent: string | null;
+  readonly payload_bytes: number;
+  readonly cohort: string;
+  readonly shard: number;
+  /** Reads the row with cqlsh. */
+  readonly cql: string;
+  readonly payload: unknown;
+  readonly result: unknown;
+  readonly progress: unknown;
 }
 
-export interface CreatedJob {
+/** How one job of a batch was accepted. */
+export interface AcceptedJob {
   readonly job_id: string;
-  readonly status: JobStatus;
-  readonly run_at: string;
-  readonly [field: string]: unknown;
 }
 
 export interface ReadyConsumer {
@@ -71,9 +82,8 @@ export interface ReadyConsumer {
 
 export interface Queue {
   readonly queue: string;
-  /** In the order in which a worker takes them. */
+  /** In the order in which a worker should ask them. */
   readonly ready: readonly ReadyConsumer[];
-  readonly [field: string]: unknown;
 }
 
 export interface ClaimItem {
@@ -89,25 +99,26 @@ export interface ClaimedJob {
   readonly job_id: string;
   readonly attempt: number;
   readonly lease_until: string;
-  readonly payload: unknown;
-  /** The payload's JSON text, character for character; null without a payload. Cut out of the answer when first read. */
-  readonly payloadText: string | null;
+  readonly heartbeat_s: number;
   readonly queue: string;
   readonly priority: Priority;
-  /** The time asked for; it stays the same over all attempts. */
   readonly scheduled_for: string;
-  /** The caller's, else the job id: stable over all attempts, to be handed on to the services that the handler calls. */
+  /** The creator's, else the job id: stable over all attempts, to be passed on to the services that the handler calls. */
   readonly idempotency_key: string;
   readonly max_attempts: number;
   readonly timeout_s: number;
-  readonly heartbeat_s: number;
   readonly labels: Readonly<Record<string, string>>;
-  readonly traceparent?: string | null;
+  readonly traceparent: string | null;
+  readonly payload: unknown;
+  /** The payload's JSON text, character for character; null without a payload. Cut out of the answer when first read. */
+  readonly payloadText: string | null;
 }
 
 export interface HeartbeatItem {
   readonly job_id: string;
   readonly attempt: number;
+  /** Any JSON, at most 1 KiB. */
+  readonly progress?: unknown;
 }
 
 export interface Heartbeat {
@@ -116,19 +127,12 @@ export interface Heartbeat {
   readonly cancel_requested: boolean;
 }
 
-export type Report = { readonly ok: true; readonly result?: unknown } | FailureReport;
-
-export interface FailureReport {
-  readonly ok: false;
-  readonly error: string;
-  readonly retryable?: boolean;
-  readonly retry_after_s?: number;
-}
-
-export type ReportItem = HeartbeatItem & Report;
+export type Report = Omit<CompleteRequest, 'attempt'>;
+export type ReportItem = BatchItem<CompleteRequest>;
 
 export interface ReportAnswer {
-  readonly status?: unknown;
-  readonly replayed?: boolean;
-  readonly [field: string]: unknown;
+  readonly outcome: Outcome;
+  readonly job_status: JobStatus;
+  /** The same report had been taken before. */
+  readonly replayed: boolean;
 }

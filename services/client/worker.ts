@@ -16,6 +16,8 @@ export interface JobContext {
   /** Aborts when going on is in vain; its reason is an AttemptAborted. A handler that takes long should heed it. */
   readonly signal: AbortSignal;
   readonly worker: string;
+  /** Any JSON of at most 1 KiB, for those who read the job; it goes with the next heartbeat. Throws RangeError beyond. */
+  readonly progress: (value: unknown) => void;
 }
 
 /** What a handler returns is kept as the job's result, if it is at most 4 KiB of JSON; what it throws is a failure. */
@@ -199,7 +201,10 @@ export class Worker {
 
   async #run(attempt: RunningAttempt): Promise<Report> {
     try {
-      const result = await this.#handler(attempt.job, { signal: attempt.signal, worker: this.name });
+      const progress = (value: unknown): void => {
+        attempt.setProgress(value);
+      };
+      const result = await this.#handler(attempt.job, { signal: attempt.signal, worker: this.name, progress });
       return { ok: true, ...this.#keptResult(attempt, result) };
     } catch (error) {
       if (!(error instanceof AttemptAborted)) {

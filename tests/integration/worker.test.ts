@@ -170,7 +170,9 @@ void describe('the worker', async () => {
       return { status: 200, lease_until: '', deadline: '', cancel_requested: true };
     };
     const aborts = new Map<string, string>();
-    start(async (job, { signal }) => {
+    start(async (job, { signal, progress }) => {
+      progress({ step: 1 });
+      assert.throws(() => progress('x'.repeat(2_000)), RangeError);
       await new Promise((_, reject) => {
         signal.addEventListener('abort', () => {
           aborts.set(job.job_id, String(signal.reason));
@@ -182,7 +184,9 @@ void describe('the worker', async () => {
     await eventually(() => aborts.size === 2, 'two aborted');
     assert.match(aborts.get(lost) ?? '', /lease_lost/);
     assert.match(aborts.get(cancelled) ?? '', /cancel_requested/);
-    assert.equal(api.calls.find(({ path }) => path === '/jobs/heartbeat')?.items.length, 5);
+    const beat = api.calls.find(({ path }) => path === '/jobs/heartbeat');
+    assert.equal(beat?.items.length, 5);
+    assert.deepEqual(beat.items[0], { job_id: messageOf(0).jobId, attempt: 1, progress: { step: 1 } });
     await eventually(() => api.completed.length === 1, 'the cancelled one is reported');
     assert.equal(api.completed[0]?.['job_id'], cancelled);
   });
