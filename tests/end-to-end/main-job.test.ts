@@ -1,20 +1,22 @@
 // The main job, from POST to its end, on real processes: what the README promises first.
 
 import assert from 'node:assert/strict';
-import { before, describe, it, type TestContext } from 'node:test';
+import { before, describe, it } from 'node:test';
 import { type Cluster, startCluster } from '../support/cluster.ts';
 import { call, createJob, getJob, inParallel, until, untilStatus } from '../support/rest.ts';
+import { suiteCleanup } from '../support/suite-cleanup.ts';
 import { startWorker, type WorkerProcess } from '../support/worker-process.ts';
 
 describe('the main job', () => {
+  const cleanup = suiteCleanup();
   let cluster: Cluster;
   let worker: WorkerProcess;
   let api: string;
 
-  before(async (test) => {
-    cluster = await startCluster(test as TestContext);
+  before(async () => {
+    cluster = await startCluster(cleanup);
     api = cluster.apiUrl;
-    worker = startWorker(test as TestContext, cluster, { queue: 'main' });
+    worker = startWorker(cleanup, cluster, { queue: 'main' });
     // The first job warms everything up, so that the times below are those of a service at work.
     await untilStatus(api, await createJob(api, { queue: 'main' }), 'succeeded', 10_000);
   });
