@@ -32,21 +32,29 @@ export function memberId(cohort: string, member: number): string {
 
 /** The partition a job, schedule or occurrence id lives in: string work only. Throws RangeError on anything else. */
 export function cohortOf(id: string): string {
-  const parts = ID.exec(id);
+  const parts = partsOf(id);
   if (parts === null) throw new RangeError(`not a job, schedule or occurrence id: ${id}`);
-  const [, kind, cohort, , slot] = parts;
+  const { kind, cohort, slot } = parts;
   return slot === undefined ? `${kind}_${cohort}` : `${kind}_${cohort}@${slot}`;
 }
 
 /** Whether the text is the id of a job or of an occurrence, the two that have a row in `jobs`. */
 export function isJobId(text: string): boolean {
-  const parts = ID.exec(text);
-  return parts !== null && (parts[1] === 'j') === (parts[4] === undefined);
+  const parts = partsOf(text);
+  return parts !== null && (parts.kind === 'j' || parts.slot !== undefined);
 }
 
 /** The shard that scans a partition's timers: first 4 bytes of SHA-256 of the partition text, modulo the shard count. */
 export function shardOf(cohort: string, shards: number): number {
   return createHash('sha256').update(cohort).digest().readUInt32BE(0) % shards;
+}
+
+/** Null when the text is no id; only a schedule's id takes a slot. */
+function partsOf(
+  text: string,
+): { readonly kind: string; readonly cohort: string; readonly slot: string | undefined } | null {
+  const [, kind = '', cohort = '', , slot] = ID.exec(text) ?? [];
+  return kind === '' || (kind === 'j' && slot !== undefined) ? null : { kind, cohort, slot };
 }
 
 function base32(entropy: Uint8Array): string {
