@@ -1,7 +1,7 @@
 import { closest } from '../contract/closest.ts';
+import { SHARD_LEASE_SAFETY_MS } from '../domain/limits.ts';
 import { systemRandom } from './system-random.ts';
 import {
-  LEASE_MARGIN_MS,
   type LogLevel,
   READ_BY_SCRIPTS,
   type ServiceName,
@@ -122,9 +122,9 @@ function brokenBounds(values: Partial<Values>, service: ServiceName): string[] {
   if (ttlMs !== undefined && ttlMs % 1_000 !== 0) {
     faults.push(`PUNCTUAL_SHARD_LEASE_TTL_MS=${ttlMs}: must be whole seconds, such as 8000; NATS rounds down the rest`);
   }
-  if (ttlMs !== undefined && renewMs !== undefined && 2 * renewMs > ttlMs - LEASE_MARGIN_MS) {
+  if (ttlMs !== undefined && renewMs !== undefined && 2 * renewMs > ttlMs - SHARD_LEASE_SAFETY_MS) {
     faults.push(
-      `PUNCTUAL_SHARD_LEASE_RENEW_MS=${renewMs}: must be at most ${(ttlMs - LEASE_MARGIN_MS) / 2}, ` +
+      `PUNCTUAL_SHARD_LEASE_RENEW_MS=${renewMs}: must be at most ${(ttlMs - SHARD_LEASE_SAFETY_MS) / 2}, ` +
         `so that a lease of ${ttlMs} ms outlives one renewal that fails`,
     );
   }

@@ -30,8 +30,6 @@ export interface Variable<T> {
 const PORT = integer({ min: 0, max: 65_535 });
 const HOST = text('a host name or address to listen on', /^[A-Za-z0-9_.:-]+$/);
 const NOT_EMPTY = text('not empty', /./);
-/** A second of margin is kept before a lease ends, and a renewal must have time for a second try. */
-export const LEASE_MARGIN_MS = 1_000;
 const GRACE_DEFAULT_MS = 20_000;
 
 /** Every variable there is: parsing, --help, the docs and the search for typos all come from this table. */
@@ -208,5 +206,12 @@ type ValueOf<V> = V extends { kind: Kind<infer T> } ? (V extends { fallback: unk
 export type Values = { readonly [Key in keyof Table]: ValueOf<Table[Key]> };
 
 /** Read by scripts/ (embedded servers, tests, benchmarks) and never by a service: no typos, though no service knows them. */
-export const READ_BY_SCRIPTS =
-  /^PUNCTUAL_(CACHE_DIR|STATE_DIR|JAVA|PORT_OFFSET|CASSANDRA_(PORT|STORAGE_PORT|HEAP_MB)|NATS_(PORT|MONITOR_PORT)|(TEST|BENCH)_.*)$/;
+export const READ_BY_SCRIPTS = new RegExp(
+  `^PUNCTUAL_(${[
+    'CACHE_DIR|STATE_DIR|JAVA|PORT_OFFSET',
+    'CASSANDRA_(PORT|STORAGE_PORT|HEAP_MB|COMMITLOG_SYNC|REPLICATION_FACTOR)',
+    'NATS_(PORT|MONITOR_PORT)',
+    '(API|DISPATCHER|REAPER)_METRICS_PORT',
+    '(TEST|BENCH)_.*',
+  ].join('|')})$`,
+);

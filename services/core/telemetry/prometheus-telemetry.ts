@@ -1,6 +1,6 @@
 import type { Attributes, Meter } from '@opentelemetry/api';
 import { PrometheusSerializer } from '@opentelemetry/exporter-prometheus';
-import { AggregationTemporality, MeterProvider, MetricReader } from '@opentelemetry/sdk-metrics';
+import { AggregationTemporality, InstrumentType, MeterProvider, MetricReader } from '@opentelemetry/sdk-metrics';
 import type { Telemetry } from '../ports/telemetry.ts';
 import { COUNTERS, GAUGES, HISTOGRAMS, PROCESS_GAUGES, type ProcessGauge } from './metrics.ts';
 
@@ -50,7 +50,9 @@ export function createTelemetry(): PrometheusTelemetry {
 class PullReader extends MetricReader {
   constructor() {
     super({
-      aggregationTemporalitySelector: () => AggregationTemporality.CUMULATIVE,
+      // Cumulative gauges would go on telling label sets that are no longer observed.
+      aggregationTemporalitySelector: (type) =>
+        type === InstrumentType.OBSERVABLE_GAUGE ? AggregationTemporality.DELTA : AggregationTemporality.CUMULATIVE,
       cardinalitySelector: () => SERIES_MAX,
     });
   }
@@ -64,7 +66,7 @@ class PullReader extends MetricReader {
   }
 }
 
-/** The last value of each label set, until it is dropped; the SDK's own gauges keep every set for ever. */
+/** The last value of each label set, until it is dropped; the SDK's own synchronous gauges keep every set for ever. */
 class GaugeSeries {
   readonly #readings = new Map<string, Reading>();
 
