@@ -8,6 +8,7 @@ import { once } from 'node:events';
 import { withLock } from './lock.ts';
 import { type Progress, withProgress } from './progress.ts';
 import { CACHE_DIR } from './settings.ts';
+import { tiedToUs } from './tied-child.ts';
 
 export const NATS_VERSION = 'v2.15.2';
 export const CQLSH_VERSION = '6.2.2';
@@ -15,7 +16,10 @@ const POM = join(import.meta.dirname, 'pom.xml');
 
 /** Runs a command to its end. Throws with the end of its output when it fails. */
 async function run(command: string, args: readonly string[], environment: NodeJS.ProcessEnv = {}): Promise<void> {
-  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...environment } });
+  const child = spawn(...tiedToUs(command, args), {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, ...environment },
+  });
   let output = '';
   const collect = (chunk: Buffer): void => {
     output = (output + chunk.toString()).slice(-4_000);
@@ -35,7 +39,7 @@ async function installOnce(
   const marker = join(dir, '.complete');
   if (existsSync(marker)) return dir;
   await withProgress(progress, item.title, () =>
-    withLock(join(CACHE_DIR, 'install.lock'), async () => {
+    withLock(`${dir}.lock`, async () => {
       if (existsSync(marker)) return;
       rmSync(dir, { recursive: true, force: true });
       mkdirSync(dir, { recursive: true });

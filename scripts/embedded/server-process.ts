@@ -16,6 +16,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Port } from './settings.ts';
+import { tiedToUs } from './tied-child.ts';
 
 const POLL_MS = 50;
 const START_LIMIT_MS = 120_000;
@@ -51,7 +52,7 @@ interface Launch {
   readonly ports: { readonly address: string; readonly wanted: readonly Port[] };
   readonly command: string;
   readonly args: readonly string[];
-  /** Takes the server down with us when we die without a word. A detached one outlives us. */
+  /** `ours` goes down with us, however we die; a detached one outlives us. */
   readonly lifetime: 'ours' | 'detached';
   readonly isReady: () => Promise<boolean>;
 }
@@ -136,9 +137,7 @@ export async function launchServer(launch: Launch): Promise<ServerProcess> {
   const logStart = statSync(logFile).size;
   // A process group of its own: Ctrl-C at our terminal must not reach the server before we stop it in good order.
   const [command, args] =
-    launch.lifetime === 'ours'
-      ? ['setpriv', ['--pdeathsig', 'KILL', launch.command, ...launch.args]]
-      : [launch.command, launch.args];
+    launch.lifetime === 'ours' ? tiedToUs(launch.command, launch.args) : [launch.command, launch.args];
   const child = spawn(command, args, { detached: true, stdio: ['ignore', log, log] });
   closeSync(log);
   child.unref();
@@ -176,11 +175,12 @@ export async function assertPortsFree(address: string, ports: readonly Port[]): 
   const free = await Promise.all(ports.map((port) => isPortFree(address, port.number)));
   const taken = ports.filter((_, index) => free[index] === false);
   if (taken.length === 0) return;
-  const lines = taken.map(({ number, purpose, howToChange }) => {
-    const advice = howToChange === undefined ? '' : ` (to choose another: ${howToChange})`;
-    return `  ${address}:${number}, wanted by ${purpose}${advice}`;
+  const lines = taken.map(({ number, purpose, variable }) => {
+    const chosenBy = variable === undefined ? '' : ` (${variable})`;
+    return `  ${address}:${number}, wanted by ${purpose}${chosenBy}`;
   });
-  throw new Error(`ports in use:\n${lines.join('\n')}`);
+  const advice = 'Choose others by the variables named, or move all of them at once: PUNCTUAL_PORT_OFFSET=1000';
+  throw new Error(`ports in use:\n${lines.join('\n')}\n${advice}`);
 }
 
 /** Ports that nobody listens on at this moment. Another process may take one before we do: start soon. */

@@ -3,13 +3,14 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type CommitlogSync, DATA_CENTER, startCassandra } from './cassandra.ts';
+import { installCassandra, installCqlsh, installNats } from './install.ts';
 import { withLock } from './lock.ts';
 import { startNats } from './nats.ts';
 import type { Progress } from './progress.ts';
 import { type ServerProcess, assertPortsFree, findServer } from './server-process.ts';
 import type { Port } from './settings.ts';
 
-const ADDRESS = '127.0.0.1';
+export const ADDRESS = '127.0.0.1';
 
 /** The servers of a state folder; one that the environment names (`external`) is not ours to start or stop. */
 export interface Servers {
@@ -48,14 +49,25 @@ export function findServers(stateDir: string): Servers {
   };
 }
 
+/** The ports that starting would take: those of the servers that do not run. */
+export function portsWanted({ cassandra, nats }: Servers, ports: ServersOptions['ports']): Port[] {
+  return [
+    ...(cassandra === undefined ? [ports.cassandra, ports.cassandraStorage] : []),
+    ...(nats === undefined ? [ports.nats, ports.natsMonitor] : []),
+  ];
+}
+
 /** Starts what does not run yet. Throws before it starts anything when ports are in use. */
 export async function startServers(options: ServersOptions): Promise<Servers> {
   const { stateDir, ports, heapMb, commitlogSync, lifetime, progress } = options;
   return withLock(join(stateDir, 'servers.lock'), async () => {
     const running = findServers(stateDir);
-    await assertPortsFree(ADDRESS, [
-      ...(running.cassandra === undefined ? [ports.cassandra, ports.cassandraStorage] : []),
-      ...(running.nats === undefined ? [ports.nats, ports.natsMonitor] : []),
+    await assertPortsFree(ADDRESS, portsWanted(running, ports));
+    // The first time this is a minute of downloads and compiling: side by side.
+    await Promise.all([
+      ...(running.cassandra === undefined ? [installCassandra(progress)] : []),
+      ...(running.nats === undefined ? [installNats(progress)] : []),
+      installCqlsh(progress),
     ]);
     const common = { address: ADDRESS, lifetime, progress };
     const nats =
@@ -95,7 +107,7 @@ export function environmentOf(servers: Servers): Record<string, string> {
   return {
     ...(servers.cassandra && {
       PUNCTUAL_CASSANDRA_CONTACT_POINTS: servers.cassandra.contactPoint,
-      PUNCTUAL_CASSANDRA_DATA_CENTER: process.env.PUNCTUAL_CASSANDRA_DATA_CENTER ?? DATA_CENTER,
+      PUNCTUAL_CASSANDRA_LOCAL_DATACENTER: process.env.PUNCTUAL_CASSANDRA_LOCAL_DATACENTER ?? DATA_CENTER,
     }),
     ...(servers.nats && { PUNCTUAL_NATS_SERVERS: servers.nats.contactPoint }),
   };

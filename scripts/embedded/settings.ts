@@ -24,16 +24,21 @@ const PORT_DEFAULTS = {
   cassandraStorage: { variable: 'PUNCTUAL_CASSANDRA_STORAGE_PORT', port: 7000, purpose: 'Cassandra (between nodes)' },
   nats: { variable: 'PUNCTUAL_NATS_PORT', port: 4222, purpose: 'NATS' },
   natsMonitor: { variable: 'PUNCTUAL_NATS_MONITOR_PORT', port: 8222, purpose: 'NATS (monitoring)' },
+  api: { variable: 'PUNCTUAL_API_PORT', port: 7400, purpose: 'api' },
+  apiMetrics: { variable: 'PUNCTUAL_API_METRICS_PORT', port: 7401, purpose: 'api (metrics)' },
+  dispatcherMetrics: { variable: 'PUNCTUAL_DISPATCHER_METRICS_PORT', port: 7402, purpose: 'dispatcher (metrics)' },
+  reaperMetrics: { variable: 'PUNCTUAL_REAPER_METRICS_PORT', port: 7403, purpose: 'reaper (metrics)' },
 } as const satisfies Record<string, PortDefault>;
 
 /** A port and the words for it when it is taken. */
 export interface Port {
   readonly number: number;
   readonly purpose: string;
-  readonly howToChange?: string;
+  /** The environment variable that chooses another. */
+  readonly variable?: string;
 }
 
-export type PortName = keyof typeof PORT_DEFAULTS;
+type PortName = keyof typeof PORT_DEFAULTS;
 
 function readPortNumber(variable: string): number | undefined {
   const text = process.env[variable];
@@ -45,12 +50,12 @@ function readPortNumber(variable: string): number | undefined {
 }
 
 /** A port named by its own variable stands as it is; the others are the defaults moved by PUNCTUAL_PORT_OFFSET. */
-export function readPort(name: PortName): Port {
+function readPort(name: PortName): Port {
   const { variable, port, purpose } = PORT_DEFAULTS[name];
   return {
     number: readPortNumber(variable) ?? port + (readPortNumber('PUNCTUAL_PORT_OFFSET') ?? 0),
     purpose,
-    howToChange: `set ${variable}, or PUNCTUAL_PORT_OFFSET to move all ports at once`,
+    variable,
   };
 }
 

@@ -2,7 +2,6 @@
 
 import { parseArgs } from 'node:util';
 import { runProgram } from '../lib/run-program.ts';
-import { installCqlsh } from '../embedded/install.ts';
 import { showProgress } from '../embedded/progress.ts';
 import { type Servers, environmentOf, eraseData, findServers, startServers, stopServers } from '../embedded/servers.ts';
 import { CACHE_DIR, STATE_DIR, readCommitlogSync, readHeapMb, readPorts } from '../embedded/settings.ts';
@@ -80,7 +79,6 @@ async function main(): Promise<void> {
         lifetime: 'detached',
         progress: showProgress,
       });
-      await installCqlsh(showProgress);
       printStatus(servers, asJson);
       return;
     }

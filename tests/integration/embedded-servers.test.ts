@@ -84,8 +84,8 @@ describe('an embedded nats-server', () => {
     t.after(() => squatter.close());
     await new Promise<void>((resolve) => squatter.listen({ host: '127.0.0.1', port }, resolve));
     await assert.rejects(
-      assertPortsFree('127.0.0.1', [{ number: port, purpose: 'NATS', howToChange: 'set PUNCTUAL_NATS_PORT' }]),
-      { message: `ports in use:\n  127.0.0.1:${port}, wanted by NATS (to choose another: set PUNCTUAL_NATS_PORT)` },
+      assertPortsFree('127.0.0.1', [{ number: port, purpose: 'NATS', variable: 'PUNCTUAL_NATS_PORT' }]),
+      (error: Error) => error.message.includes(`127.0.0.1:${port}, wanted by NATS (PUNCTUAL_NATS_PORT)`),
     );
   });
 });

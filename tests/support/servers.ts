@@ -4,15 +4,16 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { TestContext } from 'node:test';
 import { type CassandraOptions, DATA_CENTER, startCassandra } from '../../scripts/embedded/cassandra.ts';
 import { type NatsOptions, startNats } from '../../scripts/embedded/nats.ts';
 import { type ServerProcess, findFreePorts, findServer } from '../../scripts/embedded/server-process.ts';
 
 const HEAP_MB = 512;
 
-/** What a test needs of its context: also that of a `before` hook will do. */
-export type Cleanup = Pick<TestContext, 'after'>;
+/** Undoes things at the end: a test's context, or what a suite collects for its `after` hook. */
+export interface Cleanup {
+  after(undo: () => Promise<void>): void;
+}
 
 /** Addresses as the driver and the client take them. */
 export interface SharedServers {
@@ -29,7 +30,7 @@ export function sharedServers(): SharedServers {
   }
   return {
     cassandraContactPoints: cassandra.split(','),
-    cassandraDataCenter: process.env.PUNCTUAL_CASSANDRA_DATA_CENTER ?? DATA_CENTER,
+    cassandraDataCenter: process.env.PUNCTUAL_CASSANDRA_LOCAL_DATACENTER ?? DATA_CENTER,
     natsServers: nats.split(','),
   };
 }
