@@ -158,13 +158,8 @@ export function bearsMark(operation: Operation, row: JobRow | undefined): boolea
       return start !== undefined && start.claimId === operation.claimId;
     }
     case 'heartbeat':
-      // Idempotent, and a lease that another heartbeat moved further is as good.
-      return (
-        row.status === JobStatus.running &&
-        row.attempt === operation.attempt &&
-        row.cancelRequested === operation.cancelRequested &&
-        row.heard
-      );
+      // It leaves none, and needs none: issued again it applies again, or is judged by the row as it is by then.
+      return false;
     case 'succeed':
       return sameEnd(row.ends.get(operation.attempt), operation.end);
     case 'end_attempt':
