@@ -159,19 +159,19 @@ export class Rounds {
 
   /** Reads the whole rows before answering: one that bears our own mark was applied by an earlier, unanswered round. */
   async #answerLost(lost: readonly Pending[]): Promise<void> {
+    let unread = lost;
     for (let failures = 0; ; failures += 1) {
       try {
-        const rows = await this.#readSerial(lost);
-        for (const pending of lost) {
+        const rows = await this.#readSerial(unread);
+        for (const pending of unread) {
           const row = rows.get(pending.operation.jobId);
           pending.answer(bearsMark(pending.operation, row) ? { kind: 'applied' } : { kind: 'lost', row: row ?? null });
         }
         return;
       } catch (cause) {
-        if (lost.every((pending) => this.#expired(pending))) {
-          for (const pending of lost) pending.answer({ kind: 'unknown', cause });
-          return;
-        }
+        for (const pending of unread) if (this.#expired(pending)) pending.answer({ kind: 'unknown', cause });
+        unread = unread.filter((pending) => !this.#expired(pending));
+        if (unread.length === 0) return;
         await this.#clock.sleep(Math.min(PAUSE_MAX_MS, PAUSE_FIRST_MS * 2 ** failures));
       }
     }
