@@ -161,12 +161,14 @@ export class JobReporter {
 
 const FAIL_TRIES_MAX = 3;
 
-/** A heartbeat that lost although the attempt stands: another one moved the lease at least as far. */
+/**
+ * A heartbeat that lost although the attempt stands: its lease reaches at least as far already, by another heartbeat or,
+ * right after the claim, by the clock of another node.
+ */
 function holdsLater(row: JobRow, item: HeartbeatItem, leaseUntil: EpochMs, now: EpochMs): boolean {
   return (
     row.status === JobStatus.running &&
     row.attempt === item.attempt &&
-    row.heard &&
     row.leaseUntil !== null &&
     row.leaseUntil >= leaseUntil - CLOCKS_APART_MS &&
     row.deadlineAt !== null &&
