@@ -21,6 +21,7 @@ import { type ServiceProcess, startService } from '../embedded/service-process.t
 import { ROOT, STATE_DIR, readCommitlogSync, readHeapMb, readPorts } from '../embedded/settings.ts';
 import { tiedToUs } from '../embedded/tied-child.ts';
 import { runProgram } from '../lib/run-program.ts';
+import { runTour } from '../tour/tour.ts';
 
 const HELP = `usage: scripts/quickstart [--once] [--fresh]
 
@@ -30,8 +31,9 @@ Starts all of Punctual on this machine and stays until Ctrl-C, which leaves no p
   - starts Cassandra and NATS on loopback (or uses those that scripts/servers has started)
   - applies the schema
   - starts api, dispatcher and reaper, one process each
+  - runs the tour: jobs now, later and in a burst, one that fails twice, one that ends dead, one that is cancelled
 
-  --once    ends as soon as all is done; exit code 0 if all went well
+  --once    ends after the tour; exit code 0 only if every job ended as it should
   --fresh   empties the data of earlier runs first; without it they survive
 
 environment: as for scripts/servers (see its --help), and
@@ -121,15 +123,18 @@ async function startServices(ports: Ports, undo: Undo): Promise<ServiceProcess[]
   });
 }
 
+async function cqlshCommand(servers: Servers): Promise<readonly string[]> {
+  const [host = '', port = ''] = servers.cassandra?.contactPoint.split(',')[0]?.split(':') ?? [];
+  return [await installCqlsh(silent), host, port, '-k', process.env.PUNCTUAL_CASSANDRA_KEYSPACE ?? 'punctual'];
+}
+
 async function describe(ports: Ports, servers: Servers, services: readonly ServiceProcess[]): Promise<string> {
-  const cassandra = servers.cassandra?.contactPoint ?? '';
-  const cqlsh = `${await installCqlsh(silent)} ${cassandra.split(',')[0]?.replace(':', ' ') ?? ''}`;
-  const keyspace = process.env.PUNCTUAL_CASSANDRA_KEYSPACE ?? 'punctual';
+  const cqlsh = await cqlshCommand(servers);
   return [
     '',
     `REST API    http://${ADDRESS}:${ports.api.number}`,
     ...services.map(({ name, metricsUrl }) => `${name.padEnd(11)} ${metricsUrl}/metrics`),
-    `Cassandra   ${cassandra}   ${cqlsh} -k ${keyspace}`,
+    `Cassandra   ${servers.cassandra?.contactPoint ?? ''}   ${cqlsh.join(' ')}`,
     `NATS        ${servers.nats?.contactPoint ?? ''}`,
     `logs        ${STATE_DIR}/*/*.log`,
     '',
@@ -148,6 +153,7 @@ function stopOnSignals(): AbortController {
   return stop;
 }
 
+/** Resolves when the tour is over. Throws when a job of it ended otherwise than it should. */
 async function startAll(options: { fresh: boolean; stopping: AbortSignal; undo: Undo }): Promise<void> {
   const { fresh, stopping, undo } = options;
   const ports = readPorts();
@@ -162,7 +168,14 @@ async function startAll(options: { fresh: boolean; stopping: AbortSignal; undo: 
       if (!stopping.aborted) showProgress(`! ${name} has ended with ${how} (log: ${logFile})`);
     });
   }
+  const faults = await runTour({
+    apiUrl: `http://${ADDRESS}:${ports.api.number}`,
+    natsServers: servers.nats?.contactPoint ?? '',
+    cqlsh: await cqlshCommand(servers),
+    stopping,
+  });
   console.log(await describe(ports, servers, services));
+  if (faults.length > 0) throw new Error(`the tour found faults:\n  ${faults.join('\n  ')}`);
 }
 
 async function run(options: { once: boolean; fresh: boolean }): Promise<void> {
