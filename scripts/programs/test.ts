@@ -2,20 +2,19 @@
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, globSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, globSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { showProgress } from '../embedded/progress.ts';
-import { findFreePorts } from '../embedded/server-process.ts';
-import { environmentOf, eraseData, startServers, stopServers } from '../embedded/servers.ts';
 import { ROOT } from '../embedded/settings.ts';
+import { withTemporaryServers } from '../embedded/temporary-servers.ts';
 import { runProgram } from '../lib/run-program.ts';
 
 const RUNGS = ['unit', 'property', 'simulation', 'conformance', 'integration', 'end-to-end'] as const;
 const RUNGS_ON_SERVERS: readonly string[] = ['conformance', 'integration', 'end-to-end'];
 const TEST_LIMIT_MS = 300_000;
-const HEAP_MB = 512;
+// Nobody kills these two: a test that kills a server starts its own.
+const SERVERS = { purpose: 'test', heapMb: 512, commitlogSync: 'periodic', progress: showProgress } as const;
 
 const HELP = `usage: scripts/test [rung | file ...] [--no-check] [--environment-servers] [--name <pattern>]
 
@@ -70,40 +69,6 @@ function runTests(selection: Selection, namePattern: string | undefined, stoppin
   return succeeds(process.execPath, args, stopping);
 }
 
-/** Gives `body` an empty Cassandra and NATS through the environment. Says nothing after it: the summary stays last. */
-async function withServers(body: () => Promise<boolean>): Promise<boolean> {
-  const stateDir = mkdtempSync(join(tmpdir(), 'punctual-test-'));
-  const [cassandra = 0, cassandraStorage = 0, nats = 0, natsMonitor = 0] = await findFreePorts('127.0.0.1', 4);
-  showProgress(`Servers of this run: ${stateDir}`);
-  let passed = false;
-  try {
-    const servers = await startServers({
-      stateDir,
-      ports: {
-        cassandra: { number: cassandra, purpose: 'Cassandra (CQL)' },
-        cassandraStorage: { number: cassandraStorage, purpose: 'Cassandra (between nodes)' },
-        nats: { number: nats, purpose: 'NATS' },
-        natsMonitor: { number: natsMonitor, purpose: 'NATS (monitoring)' },
-      },
-      heapMb: HEAP_MB,
-      // Nobody kills these two: a test that kills a server starts its own.
-      commitlogSync: 'periodic',
-      lifetime: 'ours',
-      progress: showProgress,
-    });
-    Object.assign(process.env, environmentOf(servers));
-    try {
-      passed = await body();
-    } finally {
-      await stopServers(servers);
-    }
-  } finally {
-    if (passed) rmSync(stateDir, { recursive: true, force: true });
-    else eraseData(stateDir);
-  }
-  return passed;
-}
-
 await runProgram('test', async () => {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
@@ -129,6 +94,6 @@ await runProgram('test', async () => {
 
   const checked = values['no-check'] === true || (await succeeds('npm', ['run', '--silent', 'check'], stop.signal));
   const run = (): Promise<boolean> => runTests(selection, values.name, stop.signal);
-  const passed = selection.onServers ? await withServers(run) : await run();
+  const passed = selection.onServers ? await withTemporaryServers(SERVERS, run) : await run();
   process.exitCode = checked && passed ? 0 : 1;
 });
