@@ -67,6 +67,25 @@ export function operationOn(job: JobRow, edge: Edge, mark: number, terms: Operat
   }
 }
 
+/** The mark that the operation was given. */
+export function markIn(operation: Operation): number {
+  switch (operation.edge) {
+    case 'create':
+      return Number(operation.job.createToken);
+    case 'enqueue':
+      return operation.enqueuedAt;
+    case 'claim':
+      return operation.startedAt;
+    case 'heartbeat':
+      return Number(operation.progress);
+    case 'succeed':
+    case 'end_attempt':
+      return operation.end.endedAt;
+    case 'cancel':
+      return operation.finishedAt;
+  }
+}
+
 /** A job on which the edge's operation applies at FAKE_START; a create applies while it is absent. */
 export function jobBefore(edge: Edge, cohort: string, member: number): JobRow {
   switch (edge) {

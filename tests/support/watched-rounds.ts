@@ -72,8 +72,11 @@ export function journalOf(stores: MemoryStores): readonly Change[] {
 }
 
 /** The mark of the operation that made the change, where each operation of a test has a mark of its own. */
-export function markOf({ before, after }: Change): string | number | null | undefined {
-  if (before === undefined) return after.createToken;
+export function markOf({ before, after }: Change): number {
+  return Number(before === undefined ? after.createToken : markOfTransition(before, after));
+}
+
+function markOfTransition(before: JobRow, after: JobRow): string | number | null | undefined {
   if (before.status === JobStatus.running) {
     return after.status === JobStatus.running ? after.progress : after.ends.get(before.attempt)?.endedAt;
   }
