@@ -39,6 +39,7 @@ export function buildApp(parts: AppParts): Express {
   const document = readApiDocument();
   const validation = new Validation(document);
   const routes = routesOf(parts);
+  assertAllDocumented(routes, document.operations);
   const traceIdOf = (request: Request): string => traceIdFrom(request) ?? random.token().replaceAll('-', '');
 
   const app = express();
@@ -64,6 +65,12 @@ function routesOf({ useCases, clock, horizonDays, keyspace, readiness }: AppPart
     ...workerRoutes(useCases),
     ...serviceRoutes({ useCases, horizonDays, readiness }),
   };
+}
+
+function assertAllDocumented(routes: Routes, operations: readonly Operation[]): void {
+  const known = new Set(operations.map(({ id }) => id));
+  const unknown = Object.keys(routes).filter((id) => !known.has(id));
+  if (unknown.length > 0) throw new Error(`openapi.yaml does not name ${unknown.join(', ')}, which routes serve`);
 }
 
 function routeOf(routes: Routes, { id, requestSchema }: Operation): Route {

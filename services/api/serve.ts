@@ -1,4 +1,4 @@
-import { createServer } from 'node:http';
+import { createServer, type ServerResponse } from 'node:http';
 import type { Compose, ServiceContext } from '../core/runtime/run-service.ts';
 import { listen } from '../core/runtime/listen.ts';
 import { buildApp } from './app.ts';
@@ -23,12 +23,23 @@ export async function serveApi(context: ServiceContext, { useCases, schemaVersio
     keyspace: config.cassandra.keyspace,
   });
   const server = createServer({ requestTimeout: REQUEST_TIMEOUT_MS, keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS });
+  const inHand = new Set<ServerResponse>();
   server.on('request', (request, response) => {
-    if (stopping.aborted) response.setHeader('connection', 'close');
+    if (stopping.aborted) closeAfter(response);
+    inHand.add(response);
+    response.once('close', () => inHand.delete(response));
     app(request, response);
   });
   const { host, port } = await listen(server, config.api, 'PUNCTUAL_API_HOST or PUNCTUAL_API_PORT');
-  context.onStop('http server', () => new Promise((resolve) => void server.close(() => resolve())));
+  context.onStop('http server', async () => {
+    inHand.forEach(closeAfter);
+    await new Promise((resolve) => server.close(resolve));
+  });
   log.info('listening', { url: `http://${host}:${port}` });
   return { schemaVersion };
+}
+
+/** Node closes idle connections when a server stops, and leaves those that become idle later open for their whole timeout. */
+function closeAfter(response: ServerResponse): void {
+  if (!response.headersSent) response.setHeader('connection', 'close');
 }

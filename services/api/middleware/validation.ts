@@ -1,4 +1,4 @@
-import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import { parseInstant } from '../../core/contract/instant.ts';
 import type { ApiDocument, Operation, Parameter, Schema } from './api-document.ts';
 import { type Violation, violationOf } from './violation-text.ts';
@@ -62,8 +62,15 @@ export class Validation {
 
 const NONE: readonly Violation[] = [];
 
+/** One for each place: of a value of another type, ajv goes on to say that it is none of the values allowed either. */
 function violationsOf({ errors }: ValidateFunction): readonly Violation[] {
-  return (errors ?? []).flatMap((error: ErrorObject) => violationOf(error) ?? []);
+  const byPlace = new Map<string, Violation>();
+  for (const error of errors ?? []) {
+    const violation = violationOf(error);
+    const place = JSON.stringify(violation?.path);
+    if (violation !== null && !byPlace.has(place)) byPlace.set(place, violation);
+  }
+  return [...byPlace.values()];
 }
 
 /** The document refers to its schemas by their place in it, which ajv does not know. */

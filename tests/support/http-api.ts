@@ -1,0 +1,179 @@
+// The api's HTTP layer on a real listening server, over use-cases that the test holds.
+
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, request as httpRequest } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { buildApp } from '../../services/api/app.ts';
+import type { ClaimItem, CreateJob, HeartbeatItem, Report, UseCases } from '../../services/api/use-cases/types.ts';
+import { jobNotFound } from '../../services/api/use-cases/worker-refusals.ts';
+import { ok, refused } from '../../services/core/contract/problems.ts';
+import type { JobRow } from '../../services/core/domain/job.ts';
+import { systemRandom } from '../../services/core/runtime/system-random.ts';
+import type { Readiness } from '../../services/core/runtime/readiness.ts';
+import { createTelemetry, type PrometheusTelemetry } from '../../services/core/telemetry/prometheus-telemetry.ts';
+import { FakeClock } from './fake-clock.ts';
+import { jobRow, newCohort } from './job-row.ts';
+import { assertDocumented } from './openapi-check.ts';
+import type { Cleanup } from './servers.ts';
+
+export interface Received {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly text: string;
+  /** The parsed text; {} where there is none. */
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+export interface Sent {
+  /** An object goes as JSON, a text or bytes as they are. */
+  readonly body?: object | string | Uint8Array;
+  readonly headers?: Readonly<Record<string, string | string[]>>;
+}
+
+/** What routes asked of the use-cases, in order. */
+export interface Asked {
+  readonly created: CreateJob[];
+  readonly claimed: ClaimItem[];
+  readonly heartbeats: HeartbeatItem[];
+  readonly reports: Report[];
+}
+
+export interface HttpApi {
+  readonly url: string;
+  readonly clock: FakeClock;
+  readonly telemetry: PrometheusTelemetry;
+  readonly asked: Asked;
+  /** Jobs by id: what was created, and what the test puts in. */
+  readonly jobs: Map<string, JobRow>;
+  /** What was logged as error. */
+  readonly errors: Readonly<Record<string, unknown>>[];
+  /** Replaces what a use-case does. */
+  override(useCases: Partial<UseCases>): void;
+  readiness: Readiness;
+  /** Every answer is held against openapi.yaml. */
+  call(method: string, path: string, sent?: Sent): Promise<Received>;
+}
+
+export async function serveApi(test: Cleanup, options: { horizonDays?: number } = {}): Promise<HttpApi> {
+  const clock = new FakeClock();
+  const telemetry = createTelemetry();
+  const jobs = new Map<string, JobRow>();
+  const asked: Asked = { created: [], claimed: [], heartbeats: [], reports: [] };
+  const errors: Readonly<Record<string, unknown>>[] = [];
+  const useCases = stubUseCases(jobs, asked, clock);
+  const quiet = (): void => undefined;
+  const app = buildApp({
+    useCases,
+    clock,
+    random: systemRandom,
+    telemetry,
+    log: { debug: quiet, info: quiet, warn: quiet, error: (_, fields = {}) => errors.push(fields) },
+    horizonDays: options.horizonDays ?? 365,
+    keyspace: 'punctual',
+    readiness: async () => api.readiness,
+  });
+  const server = createServer(app);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  test.after(async () => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const api: HttpApi = {
+    url,
+    clock,
+    telemetry,
+    asked,
+    jobs,
+    errors,
+    override: (replacement) => void Object.assign(useCases, replacement),
+    readiness: { ready: true, checks: [] },
+    call: async (method, path, sent = {}) => {
+      const received = await send(url, method, path, sent);
+      const contentType = received.headers['content-type'] ?? '';
+      if (method !== 'HEAD') {
+        assertDocumented(method, path, { status: received.status, contentType, value: received.body });
+      }
+      return received;
+    },
+  };
+  return api;
+}
+
+/** Paths are sent as they are, which fetch does not do. */
+async function send(url: string, method: string, path: string, { body, headers = {} }: Sent): Promise<Received> {
+  const isPlain = body === undefined || typeof body === 'string' || body instanceof Uint8Array;
+  const bytes = isPlain ? body : JSON.stringify(body);
+  const { hostname, port } = new URL(url);
+  const request = httpRequest({
+    hostname,
+    port,
+    method,
+    path,
+    headers: {
+      ...(bytes === undefined
+        ? {}
+        : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(bytes) }),
+      ...headers,
+    },
+  });
+  request.end(bytes);
+  const [response] = (await once(request, 'response')) as [IncomingMessage];
+  const chunks: Buffer[] = [];
+  for await (const chunk of response) chunks.push(chunk as Buffer);
+  const text = Buffer.concat(chunks).toString();
+  const parsed: unknown = text === '' ? {} : JSON.parse(text);
+  assert.ok(typeof parsed === 'object' && parsed !== null);
+  return {
+    status: response.statusCode ?? 0,
+    headers: response.headers,
+    text,
+    body: parsed as Received['body'],
+  };
+}
+
+function stubUseCases(jobs: Map<string, JobRow>, asked: Asked, clock: FakeClock): UseCases {
+  const find = (jobId: string) => {
+    const job = jobs.get(jobId);
+    return job === undefined ? refused(jobNotFound(jobId)) : ok(job);
+  };
+  return {
+    createJob: async (request) => {
+      asked.created.push(request);
+      const { when, ...fields } = request;
+      const runAt = 'at' in when ? when.at : clock.now() + when.delayMs;
+      const job = jobRow(newCohort(), 0, { ...fields, runAt, scheduledFor: runAt, createdAt: clock.now() });
+      jobs.set(job.jobId, job);
+      return ok({ job, replayed: false });
+    },
+    getJob: async (jobId) => find(jobId),
+    findJobByKey: async (owner, key) => {
+      const job = [...jobs.values()].find((row) => row.owner === owner && row.idempotencyKey === key);
+      return job === undefined ? refused({ code: 'job_not_found', detail: 'No job stands under the key.' }) : ok(job);
+    },
+    cancelJob: async (jobId) => find(jobId),
+    claimJobs: async (items) => {
+      asked.claimed.push(...items);
+      return items.map(({ jobId, attempt }) => {
+        const found = find(jobId);
+        return found.ok ? ok({ job: found.value, attempt, leaseUntil: clock.now() + 30_000, heartbeatS: 10 }) : found;
+      });
+    },
+    heartbeatJobs: async (items) => {
+      asked.heartbeats.push(...items);
+      const answer = { leaseUntil: clock.now() + 30_000, deadline: clock.now() + 60_000, cancelRequested: false };
+      return items.map(() => ok(answer));
+    },
+    completeJobs: async (items) => {
+      asked.reports.push(...items);
+      return items.map(({ kind }) => ok({ outcome: kind, status: 'succeeded', replayed: false }));
+    },
+    describeQueue: async (queue) =>
+      ok({
+        queue,
+        ready: [{ priority: 'high', stream: 'READY_0', subject: `ready.${queue}.high`, consumer: `q_${queue}_p_high` }],
+      }),
+  };
+}

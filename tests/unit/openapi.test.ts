@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { describe, it } from 'node:test';
+import { PROBLEMS } from '../../services/core/contract/problems.ts';
+import { JOB_STATUSES, Outcome, PRIORITIES } from '../../services/core/domain/job-status.ts';
+import * as limits from '../../services/core/domain/limits.ts';
+import { DOCUMENT, type DocumentedOperation, faultsOf } from '../support/openapi-check.ts';
+
+const SCHEMAS = DOCUMENT.components.schemas;
+const OPERATIONS = Object.values(DOCUMENT.paths)
+  .flatMap((item) => Object.entries(item))
+  .flatMap(([key, operation]) => (key === 'parameters' ? [] : [operation]));
+
+/** A value inside the document's schemas, by its path. */
+function at(...path: readonly string[]): unknown {
+  return path.reduce<unknown>((value, key) => (value as Record<string, unknown>)[key], SCHEMAS);
+}
+
+describe('the OpenAPI document', () => {
+  it('names the error codes of the one table, and so do the docs', () => {
+    assert.deepEqual(at('ProblemCode', 'enum'), Object.keys(PROBLEMS));
+    const docs = readFileSync(resolve(import.meta.dirname, '../../schema/http/README.md'), 'utf8');
+    const rows = [...docs.matchAll(/^\| `(\w+)` \| (\d+) \| (yes|no) \| (.*) \|$/gm)];
+    assert.deepEqual(
+      rows.map(([, code, status, retryable, title]) => [code, Number(status), retryable === 'yes', title]),
+      Object.entries(PROBLEMS).map(([code, { status, retryable, title }]) => [code, status, retryable, title]),
+    );
+  });
+
+  it('names each code with an answer of its status', () => {
+    const told = JSON.stringify(DOCUMENT.components.responses);
+    const notOfOneOperation = ['not_found', 'method_not_allowed'];
+    for (const code of Object.keys(PROBLEMS)) {
+      if (!notOfOneOperation.includes(code)) assert.ok(told.includes(code), `${code} stands in no answer`);
+    }
+  });
+
+  it('has the states, outcomes and priorities of the domain', () => {
+    assert.deepEqual(at('JobStatus', 'enum'), JOB_STATUSES);
+    assert.deepEqual(at('Outcome', 'enum'), Object.values(Outcome));
+    assert.deepEqual(at('Attempt', 'properties', 'outcome', 'enum'), [...Object.values(Outcome), null]);
+    assert.deepEqual(at('Priority', 'enum'), PRIORITIES);
+  });
+
+  it('has the limits of the domain', () => {
+    const job = ['CreateJobRequest', 'properties'] as const;
+    for (const [limit, ...path] of [
+      [limits.MAX_ATTEMPTS_MAX, ...job, 'max_attempts', 'maximum'],
+      [limits.TIMEOUT_MAX_S, ...job, 'timeout_s', 'maximum'],
+      [limits.LEASE_MIN_S, ...job, 'lease_s', 'minimum'],
+      [limits.LEASE_MAX_S, ...job, 'lease_s', 'maximum'],
+      [limits.LABELS_MAX, ...job, 'labels', 'maxProperties'],
+      [limits.LABEL_KEY_MAX_CHARS, ...job, 'labels', 'propertyNames', 'maxLength'],
+      [limits.LABEL_VALUE_MAX_CHARS, ...job, 'labels', 'additionalProperties', 'maxLength'],
+      [limits.IDEMPOTENCY_KEY_MAX_CHARS, 'IdempotencyKey', 'maxLength'],
+      [limits.CLAIM_ID_MAX_CHARS, 'ClaimId', 'maxLength'],
+      [limits.WORKER_BATCH_MAX_ITEMS, 'ClaimBatchRequest', 'properties', 'items', 'maxItems'],
+      [limits.WORKER_BATCH_MAX_ITEMS, 'HeartbeatBatchRequest', 'properties', 'items', 'maxItems'],
+      [limits.WORKER_BATCH_MAX_ITEMS, 'CompleteBatchRequest', 'properties', 'items', 'maxItems'],
+    ] as const) {
+      assert.equal(at(...path), limit, path.join('.'));
+    }
+    for (const [bytes, ...path] of [
+      [limits.PAYLOAD_MAX_BYTES, ...job, 'payload', 'description'],
+      [limits.RESULT_MAX_BYTES, 'AttemptResult', 'description'],
+      [limits.PROGRESS_MAX_BYTES, 'HeartbeatRequest', 'properties', 'progress', 'description'],
+      [limits.ERROR_TEXT_MAX_BYTES, 'ErrorText', 'description'],
+    ] as const) {
+      assert.match(String(at(...path)), new RegExp(`${bytes.toLocaleString('en')} bytes`), path.join('.'));
+    }
+  });
+
+  it('closes every request, and no answer: clients must bear new members', () => {
+    const isRequest = (name: string): boolean => /(Request|ClaimItem|HeartbeatItem|CompleteItem)$/.test(name);
+    for (const [name, schema] of Object.entries(SCHEMAS)) {
+      if (schema['type'] !== 'object') continue;
+      assert.equal(schema['additionalProperties'], isRequest(name) ? false : undefined, name);
+    }
+  });
+
+  it('gives examples that are as it says', () => {
+    const examples = OPERATIONS.flatMap(({ operationId, requestBody }: DocumentedOperation) => {
+      const { schema = {}, examples: some = {} } = requestBody?.content['application/json'] ?? {};
+      return Object.values(some).map(({ value }) => ({ operationId, schema, value }));
+    });
+    assert.ok(examples.length >= 8);
+    for (const { operationId, schema, value } of examples)
+      assert.deepEqual(faultsOf(schema, value, 'request'), [], operationId);
+    for (const { content = {} } of Object.values(DOCUMENT.components.responses)) {
+      for (const { schema, examples: some = {} } of Object.values(content)) {
+        for (const { value } of Object.values(some)) assert.deepEqual(faultsOf(schema, value, 'answer'), []);
+      }
+    }
+  });
+
+  it('has an operation id and a way to fail for every operation that does work', () => {
+    for (const { operationId, responses } of OPERATIONS) {
+      assert.match(operationId, /^[a-z][A-Za-z]+$/);
+      if (/Health|Readiness|Limits|Problems/.test(operationId)) continue;
+      assert.ok('500' in responses, operationId);
+      assert.ok('400' in responses, operationId);
+    }
+  });
+});
