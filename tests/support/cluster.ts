@@ -1,14 +1,11 @@
 // The services as real processes on the shared servers, in a keyspace and under a bus prefix of their own.
 
-import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
-import { mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { findFreePorts } from '../../scripts/embedded/server-process.ts';
-import { ROOT } from '../../scripts/embedded/settings.ts';
+import { startService } from '../../scripts/embedded/service-process.ts';
 import { applySchema, dropKeyspace } from '../../scripts/migrator/migrator.ts';
 import { type Cleanup, sharedServers } from './servers.ts';
 
@@ -19,13 +16,11 @@ export interface ServiceProcess {
   readonly name: ServiceName;
   readonly url: string;
   readonly metricsUrl: string;
-  readonly logFile: string;
-  pid(): number;
   /** SIGKILL: ends when the process is gone. */
   kill(): Promise<void>;
   signal(signal: NodeJS.Signals): void;
-  /** SIGTERM: ends when the process is gone, with its exit code. */
-  stop(): Promise<number | null>;
+  /** SIGTERM: ends when the process is gone. */
+  stop(): Promise<void>;
   restart(): Promise<void>;
   /** The most memory it has held since its start, in MB. */
   peakRssMb(): number;
@@ -38,8 +33,6 @@ export interface Cluster {
   readonly reapers: readonly ServiceProcess[];
   readonly apiUrl: string;
   all(): readonly ServiceProcess[];
-  /** Starts one more process of a service. */
-  add(name: ServiceName): Promise<ServiceProcess>;
 }
 
 export interface ClusterOptions {
@@ -48,8 +41,6 @@ export interface ClusterOptions {
   readonly reapers?: number;
   readonly environment?: Readonly<Record<string, string>>;
 }
-
-const START_LIMIT_MS = 30_000;
 
 export async function startCluster(test: Cleanup, options: ClusterOptions = {}): Promise<Cluster> {
   const { cassandraContactPoints, cassandraDataCenter, natsServers } = sharedServers();
@@ -77,13 +68,14 @@ export async function startCluster(test: Cleanup, options: ClusterOptions = {}):
     await dropKeyspace(target);
     rmSync(logs, { recursive: true, force: true });
   });
-  const add = async (service: ServiceName): Promise<ServiceProcess> => {
-    const launched = await launch(service, environment, join(logs, `${service}-${started.length}.log`));
-    started.push(launched);
-    return launched;
-  };
   const several = (service: ServiceName, count: number): Promise<ServiceProcess[]> =>
-    Promise.all(Array.from({ length: count }, () => add(service)));
+    Promise.all(
+      Array.from({ length: count }, async (_, index) => {
+        const launched = await launch(service, environment, join(logs, `${service}-${index}.log`));
+        started.push(launched);
+        return launched;
+      }),
+    );
   // The first one seeds the settings that all of them share.
   const apis = await several('api', options.apis ?? 1);
   const [dispatchers, reapers] = await Promise.all([
@@ -97,7 +89,6 @@ export async function startCluster(test: Cleanup, options: ClusterOptions = {}):
     reapers,
     apiUrl: apis[0]?.url ?? '',
     all: () => started,
-    add,
   };
 }
 
@@ -107,65 +98,35 @@ async function launch(
   logFile: string,
 ): Promise<ServiceProcess> {
   const [port = 0, metricsPort = 0] = await findFreePorts('127.0.0.1', 2);
-  const own = { PUNCTUAL_API_PORT: String(port), PUNCTUAL_METRICS_PORT: String(metricsPort) };
-  const metricsUrl = `http://127.0.0.1:${metricsPort}`;
-  let child: ChildProcess;
-
-  const start = async (): Promise<void> => {
-    const log = openSync(logFile, 'a');
-    child = spawn(process.execPath, [join(ROOT, 'services', name, 'main.ts')], {
-      cwd: ROOT,
-      env: { PATH: process.env.PATH, ...environment, ...own },
-      stdio: ['ignore', log, log],
-    });
-    await untilReady(name, metricsUrl, child, logFile);
-  };
-  const gone = async (): Promise<number | null> => {
-    if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
-    return child.exitCode;
-  };
-  await start();
+  const options = { name, environment: { ...environment, PUNCTUAL_API_PORT: String(port) }, metricsPort, logFile };
+  let running = await startService(options);
   return {
     name,
     url: `http://127.0.0.1:${port}`,
-    metricsUrl,
-    logFile,
-    pid: () => child.pid ?? 0,
+    metricsUrl: running.metricsUrl,
     kill: async () => {
-      child.kill('SIGKILL');
-      await gone();
+      if (isAlive(running.pid)) process.kill(running.pid, 'SIGKILL');
+      await running.ended;
     },
-    signal: (signal) => void child.kill(signal),
-    stop: async () => {
-      child.kill('SIGTERM');
-      return gone();
+    signal: (signal) => void process.kill(running.pid, signal),
+    stop: () => running.stop(),
+    restart: async () => {
+      running = await startService(options);
     },
-    restart: start,
-    peakRssMb: () => peakRssMb(child.pid ?? 0),
+    peakRssMb: () => peakRssMb(running.pid),
   };
 }
 
-async function untilReady(name: ServiceName, metricsUrl: string, child: ChildProcess, logFile: string): Promise<void> {
-  const limit = Date.now() + START_LIMIT_MS;
-  while (Date.now() < limit) {
-    if (child.exitCode !== null) break;
-    const answer = await fetch(`${metricsUrl}/readyz`).catch(() => undefined);
-    if (answer?.status === 200) return;
-    await sleep(50);
+/** Until its end is waited for, a process of ours keeps its pid, so this cannot hit another. */
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
   }
-  throw new Error(`${name} did not become ready:\n${readFileSync(logFile, 'utf8').slice(-3_000)}`);
 }
 
-export function peakRssMb(pid: number): number {
+function peakRssMb(pid: number): number {
   const kilobytes = /VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
   return Number(kilobytes) / 1024;
-}
-
-/** The sum of a counter over its labels, as a service's /metrics shows it. */
-export async function readCounter(service: ServiceProcess, metric: string): Promise<number> {
-  const text = await (await fetch(`${service.metricsUrl}/metrics`)).text();
-  return text
-    .split('\n')
-    .filter((line) => line.startsWith(`${metric}{`) || line.startsWith(`${metric} `))
-    .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0);
 }
