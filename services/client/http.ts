@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type ProblemDetails, type PunctualError, RefusedError, UnansweredError } from './errors.ts';
 
 export interface HttpOptions {
@@ -132,8 +133,4 @@ function backoffMs(error: PunctualError, retry: number): number {
   const asked = error instanceof RefusedError ? (error.retryAfterS ?? 0) * 1_000 : 0;
   const ceiling = Math.min(BACKOFF_MAX_MS, BACKOFF_MIN_MS * 2 ** retry);
   return Math.min(BACKOFF_MAX_MS, Math.max(asked, ceiling * Math.random()));
-}
-
-function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

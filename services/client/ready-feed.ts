@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, type Msg, type NatsConnection, type NodeConnectionOptions } from '@nats-io/transport-node';
 import { pull } from './pull.ts';
 import { type ReadyMessage, readyMessageOf } from './ready-message.ts';
@@ -15,6 +16,8 @@ export interface ReadyFeedOptions {
 const POLL_MS = 20_000;
 const REDIAL_MS = 500;
 const DIAL_TIMEOUT_MS = 5_000;
+/** What a drain may take at the end. */
+const DRAIN_MAX_MS = 2_000;
 const PING_EVERY_MS = 5_000;
 
 /**
@@ -74,9 +77,15 @@ export class ReadyFeed {
   /** Sends the last acknowledgements and hangs up. */
   async close(): Promise<void> {
     this.stopPulling();
-    // Without a link there is nothing to send, and draining would wait for one.
-    await (this.#linked === undefined ? this.#nats?.close() : this.#nats?.drain().catch(() => undefined));
+    if (this.#nats !== undefined) await this.#hangUp(this.#nats);
     await this.#dialing;
+  }
+
+  /** Draining hangs when the server goes away at the same time. */
+  async #hangUp(nats: NatsConnection): Promise<void> {
+    const drained = nats.drain().catch(() => undefined);
+    if (this.#linked !== undefined) await Promise.race([drained, sleep(DRAIN_MAX_MS, undefined, { ref: false })]);
+    await nats.close();
   }
 
   /** What has arrived goes first. */
@@ -192,8 +201,4 @@ export class ReadyFeed {
     this.#linked?.abort();
     this.#linked = undefined;
   }
-}
-
-function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -28,8 +28,9 @@ export class RunningAttempt {
 
   setProgress(value: unknown): void {
     // A heartbeat that is refused for its progress would keep no lease.
-    const bytes = Buffer.byteLength((JSON.stringify(value) as string | undefined) ?? '');
-    if (bytes > PROGRESS_MAX_BYTES) throw new RangeError(`progress of ${bytes} bytes; ${PROGRESS_MAX_BYTES} are kept`);
+    if (value !== undefined && Buffer.byteLength(JSON.stringify(value)) > PROGRESS_MAX_BYTES) {
+      throw new RangeError(`progress may be at most ${PROGRESS_MAX_BYTES} bytes of JSON text`);
+    }
     this.progress = value;
   }
 

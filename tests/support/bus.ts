@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { after, before } from 'node:test';
 import { type BusConnection, connectBus } from '../../services/core/bus/connection.ts';
 import type { CounterLabels, Log, Telemetry } from '../../services/core/ports/telemetry.ts';
 import { systemClock } from '../../services/core/runtime/system-clock.ts';
@@ -60,6 +61,60 @@ export async function eventually(
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
   return performance.now() - start;
+}
+
+/** A ready message as the stream carries it. */
+export interface WireMessage {
+  readonly v: number;
+  readonly job_id: string;
+  readonly attempt: number;
+  readonly run_at: string;
+  readonly queue: string;
+  readonly priority: string;
+}
+
+/** Two connections to the shared server for a suite, and names that are removed at its end. To be made in its body. */
+export class TestBus {
+  readonly #prefixes: string[] = [];
+  #buses: readonly BusConnection[] = [];
+
+  constructor() {
+    before(async () => {
+      this.#buses = await Promise.all([connectedBus(), connectedBus()]);
+    });
+    after(async () => {
+      for (const prefix of this.#prefixes) await dropStreams(this.bus, prefix);
+      await Promise.all(this.#buses.map((bus) => bus.close()));
+    });
+  }
+
+  get bus(): BusConnection {
+    return this.#buses[0]!;
+  }
+
+  get otherBus(): BusConnection {
+    return this.#buses[1]!;
+  }
+
+  /** Fresh names, and a size that lets many streams fit on the server. */
+  names(): { readonly prefix: string; readonly maxBytes: number } {
+    const prefix = testPrefix();
+    this.#prefixes.push(prefix);
+    return { prefix, maxBytes: 16 * 1024 * 1024 };
+  }
+
+  /** Takes and acknowledges at most `max` of the messages that wait at a consumer. */
+  async take(stream: string, name: string, max: number): Promise<readonly WireMessage[]> {
+    const consumer = await this.bus.link().js.consumers.get(stream, name);
+    const waiting = Math.min(max, (await consumer.info()).num_pending);
+    const taken: WireMessage[] = [];
+    if (waiting === 0) return taken;
+    for await (const message of await consumer.fetch({ max_messages: waiting, expires: 2_000 })) {
+      taken.push(message.json<WireMessage>());
+      await message.ackAck();
+    }
+    return taken;
+  }
 }
 
 /** Deletes every stream of the prefix. */

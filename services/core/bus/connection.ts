@@ -34,6 +34,8 @@ const RECONNECT_WAIT_MS = 400;
 const DIAL_TIMEOUT_MS = 5_000;
 /** A half-open link is noticed after two of these without an answer; the client's own default is two minutes. */
 const PING_EVERY_MS = 5_000;
+/** What a drain may take at the end. */
+const DRAIN_MAX_MS = 2_000;
 /** How long an answer of JetStream is waited for. */
 export const BUS_REQUEST_TIMEOUT_MS = 3_000;
 
@@ -100,7 +102,7 @@ export class BusConnection {
   subscribe(subject: string, onMessage: (message: Msg) => void): () => void {
     const subscribed: Subscribed = { subject, onMessage, end: undefined };
     this.#subscriptions.add(subscribed);
-    if (this.#link !== undefined) listen(this.#link.nats, subscribed);
+    if (this.#nats !== undefined) listen(this.#nats, subscribed);
     return () => {
       this.#subscriptions.delete(subscribed);
       subscribed.end?.();
@@ -110,9 +112,19 @@ export class BusConnection {
   /** Sends what is still to be sent (acknowledgements included) and hangs up. */
   async close(): Promise<void> {
     this.#closing.abort();
-    // Without a link there is nothing to send, and draining would wait for one.
-    await (this.#link === undefined ? this.#nats?.close() : this.#nats?.drain().catch(() => undefined));
+    if (this.#nats !== undefined) await this.#hangUp(this.#nats);
     await this.#dialing;
+  }
+
+  /** Draining hangs when the server goes away at the same time. */
+  async #hangUp(nats: NatsConnection): Promise<void> {
+    const drained = new AbortController();
+    const done = (): void => {
+      drained.abort();
+    };
+    nats.drain().then(done, done);
+    if (this.connected()) await this.#clock.sleep(DRAIN_MAX_MS, drained.signal);
+    await nats.close();
   }
 
   async #keepConnected(): Promise<void> {
@@ -129,12 +141,12 @@ export class BusConnection {
 
   /** Resolves when the client gave the connection up for good. */
   async #use(nats: NatsConnection): Promise<void> {
+    const jsm = await jetstreamManager(nats, { timeout: BUS_REQUEST_TIMEOUT_MS, checkAPI: false });
     if (this.#closing.signal.aborted) {
       await nats.close();
       return;
     }
     this.#nats = nats;
-    const jsm = await jetstreamManager(nats, { timeout: BUS_REQUEST_TIMEOUT_MS, checkAPI: false });
     const link = { nats, js: jetstream(nats, { timeout: BUS_REQUEST_TIMEOUT_MS }), jsm };
     const statuses = nats.status();
     for (const subscribed of this.#subscriptions) listen(nats, subscribed);
@@ -163,6 +175,7 @@ export class BusConnection {
           break;
       }
     }
+    this.#nats = undefined;
     this.#down('the connection to NATS is closed');
   }
 

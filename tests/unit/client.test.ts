@@ -1,0 +1,181 @@
+import assert from 'node:assert/strict';
+import { createServer, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, before, describe, it } from 'node:test';
+import { PunctualClient, RefusedError, UnansweredError } from '../../services/client/index.ts';
+import { MergingCalls } from '../../services/client/merging-calls.ts';
+
+interface Reply {
+  readonly status: number;
+  readonly body: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+const REFUSED = (status: number, code: string, retryable: boolean): Reply => ({
+  status,
+  body: { title: code, status, code, retryable, detail: 'because' },
+});
+
+describe('the client', () => {
+  const requests: { method: string; url: string; headers: IncomingMessage['headers']; body: unknown }[] = [];
+  const replies: Reply[] = [];
+  const server = createServer((request, response) => {
+    void (async () => {
+      let text = '';
+      for await (const chunk of request) text += String(chunk);
+      const { method = '', url = '', headers } = request;
+      requests.push({ method, url, headers, body: text === '' ? undefined : JSON.parse(text) });
+      const { status, body, headers: more } = replies.shift() ?? REFUSED(500, 'no_reply_planned', false);
+      response.writeHead(status, { 'content-type': 'application/json', ...more }).end(JSON.stringify(body));
+    })();
+  });
+  let client: PunctualClient;
+  let url: string;
+  /** Where nobody listens. */
+  let deaf: string;
+
+  before(async () => {
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    client = new PunctualClient({ apiUrl: url, apiKey: 'secret' });
+    const closed = createServer();
+    await new Promise<void>((resolve) => closed.listen(0, '127.0.0.1', resolve));
+    deaf = `http://127.0.0.1:${(closed.address() as AddressInfo).port}`;
+    await new Promise((resolve) => closed.close(resolve));
+  });
+  after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+
+  function plan(...planned: readonly Reply[]): void {
+    requests.length = 0;
+    replies.splice(0, replies.length, ...planned);
+  }
+
+  it('creates a job', async () => {
+    plan({ status: 201, body: { job_id: 'j_1', status: 'scheduled' } });
+    const job = await client.createJob({ queue: 'mail', payload: { a: 1 }, delay_s: 5 });
+    assert.equal(job.job_id, 'j_1');
+    assert.equal(job.replayed, false);
+    const request = requests[0]!;
+    assert.equal(`${request.method} ${request.url}`, 'POST /jobs');
+    assert.deepEqual(request.body, { queue: 'mail', payload: { a: 1 }, delay_s: 5 });
+    assert.equal(request.headers.authorization, 'Bearer secret');
+    assert.equal(request.headers['idempotency-key'], undefined);
+  });
+
+  it('repeats a keyed create whatever happened, and tells a replay', async () => {
+    plan(REFUSED(503, 'outcome_unknown', true), {
+      status: 200,
+      body: { job_id: 'j_1' },
+      headers: { 'idempotency-replayed': 'true' },
+    });
+    const job = await client.createJob({ queue: 'mail' }, { idempotencyKey: 'k' });
+    assert.equal(job.replayed, true);
+    assert.deepEqual(
+      requests.map(({ headers }) => headers['idempotency-key']),
+      ['k', 'k'],
+    );
+  });
+
+  it('repeats a create without a key only when nothing was written', async () => {
+    plan(REFUSED(503, 'store_unavailable', true), { status: 201, body: { job_id: 'j_1' } });
+    assert.equal((await client.createJob({ queue: 'mail' })).job_id, 'j_1');
+    plan(REFUSED(503, 'outcome_unknown', true));
+    await assert.rejects(client.createJob({ queue: 'mail' }), { code: 'outcome_unknown' });
+    assert.equal(requests.length, 1);
+  });
+
+  it('throws what the API refused, in its words', async () => {
+    plan(REFUSED(422, 'idempotency_key_reused', false));
+    await assert.rejects(client.createJob({ queue: 'mail' }, { idempotencyKey: 'k' }), (error) => {
+      assert.ok(error instanceof RefusedError);
+      assert.equal(error.message, '422 idempotency_key_reused: because');
+      assert.equal(error.retryable, false);
+      return true;
+    });
+    assert.equal(requests.length, 1);
+  });
+
+  it('waits as long as it is asked to', async () => {
+    plan({ ...REFUSED(429, 'too_many_requests', true), headers: { 'retry-after': '1' } }, { status: 200, body: {} });
+    const start = performance.now();
+    await client.getJob('j_1');
+    assert.ok(performance.now() - start >= 990);
+  });
+
+  it('goes to the next address when one does not answer', async () => {
+    const several = new PunctualClient({ apiUrl: [deaf, `${url}/`] });
+    plan({ status: 201, body: { job_id: 'j_1' } }, { status: 200, body: {} });
+    await several.createJob({ queue: 'mail' });
+    await several.getJob('s_1_00@2026-11-15T06:00:00Z');
+    assert.equal(requests[1]?.url, '/jobs/s_1_00%402026-11-15T06%3A00%3A00Z');
+  });
+
+  it('says when nobody answers', async () => {
+    const nowhere = new PunctualClient({ apiUrl: deaf, retries: 1 });
+    await assert.rejects(nowhere.getJob('j_1'), (error) => error instanceof UnansweredError && !error.sent);
+    const slow = new PunctualClient({ apiUrl: url, timeoutMs: 0, retries: 0 });
+    plan();
+    await assert.rejects(slow.getJob('j_1'), (error) => error instanceof UnansweredError && error.sent);
+  });
+
+  it('gives each item of a batch its own result', async () => {
+    const error = { title: 'x', status: 409, code: 'lease_lost', retryable: false };
+    plan({
+      status: 200,
+      body: {
+        results: [
+          { status: 200, job_id: 'j_1', payload: [1] },
+          { status: 409, job_id: 'j_2', error },
+        ],
+      },
+    });
+    const items = [
+      { job_id: 'j_1', attempt: 1 },
+      { job_id: 'j_2', attempt: 1 },
+    ];
+    const [first, second] = await client.claimJobs(items, 'w');
+    assert.ok(first?.ok && first.value.payloadText === '[1]');
+    assert.ok(second?.ok === false && second.error.code === 'lease_lost');
+    assert.deepEqual(requests[0]?.body, { items, worker: 'w' });
+  });
+});
+
+describe('merging calls', () => {
+  it('has one call under way, and sends what came meanwhile together', async () => {
+    const calls: number[][] = [];
+    const answer: (() => void)[] = [];
+    const merging = new MergingCalls<number, number>(3, async (items) => {
+      calls.push([...items]);
+      await new Promise<void>((resolve) => answer.push(resolve));
+      return items.map((item) => item * 10);
+    });
+    const results = [1, 2, 3, 4, 5].map((item) => merging.submit(item));
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.deepEqual(calls, [[1, 2, 3]]);
+    results.push(merging.submit(6));
+    while (answer.length > 0) {
+      answer.shift()?.();
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    assert.deepEqual(calls, [
+      [1, 2, 3],
+      [4, 5, 6],
+    ]);
+    assert.deepEqual(await Promise.all(results), [10, 20, 30, 40, 50, 60]);
+  });
+
+  it('fails the items of a call that fails, and no others', async () => {
+    const merging = new MergingCalls<number, number>(1, async ([item = 0]) => {
+      if (item === 1) throw new Error('no');
+      return [item];
+    });
+    const results = await Promise.allSettled([merging.submit(1), merging.submit(2)]);
+    assert.deepEqual(
+      results.map(({ status }) => status),
+      ['rejected', 'fulfilled'],
+    );
+  });
+});
