@@ -1,6 +1,6 @@
 import { formatInstant } from '../../core/contract/instant.ts';
 import { ok, PROBLEMS, type Problem, refused, type Result } from '../../core/contract/problems.ts';
-import type { BatchItem, BatchRequest } from '../../core/contract/wire.ts';
+import type { BatchItem, BatchRequest, ClaimRequest } from '../../core/contract/wire.ts';
 import { OTHER_BODY_MAX_BYTES, WORKER_BODY_MAX_BYTES } from '../../core/domain/limits.ts';
 import { type Answer, problemMembers } from '../middleware/answer.ts';
 import type { ApiRequest, Route } from '../middleware/operation-handler.ts';
@@ -27,7 +27,7 @@ export function workerRoutes(useCases: UseCases): Record<WorkerOperation, Route>
   const claim = callOf({
     raw: '',
     parse: parseClaim,
-    work: (items, { body }) => useCases.claimJobs(items, String(body.value['worker'])),
+    work: (items, { body }) => useCases.claimJobs(items, (body.value as unknown as ClaimRequest).worker),
     render: (claimed, more) => claimedJobJson(claimed, more),
   });
   const heartbeat = callOf({

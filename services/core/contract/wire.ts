@@ -45,11 +45,7 @@ export interface CompleteRequest {
 /** An item of a batch is the single request, and which job it is for. */
 export type BatchItem<Request> = Omit<Request, 'worker'> & { readonly job_id: string };
 
-export interface ClaimBatchRequest {
-  readonly worker: string;
-  readonly items: readonly BatchItem<ClaimRequest>[];
-}
-
+/** A claim's worker stands beside the items, once for all. */
 export interface BatchRequest<Request> {
   readonly items: readonly BatchItem<Request>[];
 }
