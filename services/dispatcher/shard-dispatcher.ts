@@ -116,7 +116,7 @@ export class ShardDispatcher {
   async saveCursor(): Promise<void> {
     const { clock, cursors } = this.#parts;
     const now = clock.now();
-    const position = this.#scanner.position(now);
+    const position = this.#scanner.position();
     this.#savedAt = now;
     if (position <= this.#saved) return;
     await cursors.save('dispatch', this.shard, position);

@@ -41,8 +41,8 @@ export class ShardDeadlines {
     }
   }
 
-  position(now: EpochMs): EpochMs {
-    return this.#scanner.position(now);
+  position(): EpochMs {
+    return this.#scanner.position();
   }
 
   wasSettledLately(row: DeadlineEntry): boolean {

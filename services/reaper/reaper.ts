@@ -121,7 +121,7 @@ export class Reaper {
           yield page.filter((row) => !deadlines.wasSettledLately(row)).map(foundDeadline);
         }
       },
-      readerPosition: () => Promise.resolve(deadlines.position(clock.now())),
+      readerPosition: () => Promise.resolve(deadlines.position()),
       settler,
       timers,
       clock,
@@ -148,7 +148,7 @@ export class Reaper {
     const now = this.#parts.clock.now();
     if (now - owned.savedAt < CURSOR_SAVE_EVERY_MS) return;
     owned.savedAt = now;
-    await this.#save(owned, 'deadlines', Math.min(owned.deadlines.position(now), owned.deadlineLook.position()));
+    await this.#save(owned, 'deadlines', Math.min(owned.deadlines.position(), owned.deadlineLook.position()));
     await this.#save(owned, 'second_look', owned.dueLook.position());
   }
 

@@ -19,6 +19,9 @@ export interface Held<Row> {
   readonly late: boolean;
 }
 
+/** Settled rows leave the custody heap from its top; behind an old row that nobody settles they would pile up. */
+const SETTLED_KEPT_MAX = 1_000;
+
 interface Entry<Row> extends Held<Row> {
   /** When to fire it: `at`, or later after a first attempt. */
   fireAt: EpochMs;
@@ -26,18 +29,19 @@ interface Entry<Row> extends Held<Row> {
 }
 
 /**
- * Reads one shard's timer rows (due or deadlines) from a cursor on: everything once, the last seconds again at each read
- * (rule 5: a row may land behind its reader), what lies ahead into a heap to be fired at its millisecond. A row stays in
- * the scanner's custody until it is settled, and the position that may be saved never passes a row in custody.
- * At most `capacity` rows are held; beyond it reading stops and goes on as rows are settled.
+ * Reads one shard's timer rows (due or deadlines) from a cursor on: everything once, and again whatever was read less than a
+ * trailing edge after its time (rule 5: a row may land behind its reader, who may also stand still); what lies ahead goes into
+ * a heap to be fired at its millisecond. A row stays in the scanner's custody until it is settled, and the position that may
+ * be saved never passes a row in custody. At most `capacity` rows are held; beyond it reading stops and goes on as rows are
+ * settled.
  */
 export class ShardScanner<Row> {
   readonly #source: ScanSource<Row>;
   readonly #shard: number;
   readonly #readAheadMs: number;
   readonly #capacity: number;
-  /** All rows before it have been read, but for those that land late. */
-  #frontier: EpochMs;
+  /** Where the next read begins: all before it was read at least a trailing edge after its time. */
+  #from: EpochMs;
   readonly #toFire = new Heap<Entry<Row>>((a, b) => a.fireAt - b.fireAt);
   readonly #custody = new Heap<Entry<Row>>((a, b) => a.at - b.at);
   #held = 0;
@@ -54,7 +58,7 @@ export class ShardScanner<Row> {
   }) {
     this.#source = parts.source;
     this.#shard = parts.shard;
-    this.#frontier = parts.from;
+    this.#from = parts.from;
     this.#readAheadMs = parts.readAheadMs;
     this.#capacity = parts.capacity;
   }
@@ -62,28 +66,27 @@ export class ShardScanner<Row> {
   /** One read up to `now` + read-ahead, all pages. Throws what the source throws; the next read resumes. */
   async read(now: EpochMs): Promise<void> {
     const to = now + this.#readAheadMs;
-    let from = this.#readFrom(now);
+    // A wall clock that was set back: what is written now lies before what was read.
+    let from = Math.min(this.#from, now - TRAILING_EDGE_MS);
     this.#forgetBefore(from);
     while (from <= to) {
       const bucket = bucketOf(from);
       const last = Math.min(to, bucket + MINUTE_MS - 1);
       for await (const page of this.#source.read({ shard: this.#shard, bucket, from, to: last })) {
         for (const row of page) {
-          if (this.#held >= this.#capacity) {
-            this.#frontier = Math.max(this.#frontier, this.#source.at(row));
-            return;
-          }
-          this.#take(row, now);
+          if (this.#take(row, now) !== 'full') continue;
+          this.#hasReadTo(this.#source.at(row), now);
+          return;
         }
       }
-      this.#frontier = Math.max(this.#frontier, last + 1);
       from = last + 1;
+      this.#hasReadTo(from, now);
     }
   }
 
   /** Takes a row that somebody told of (a hint). False when it was known already, or there is no room: a read will find it. */
   add(row: Row, now: EpochMs): boolean {
-    return this.#held < this.#capacity && this.#take(row, now);
+    return this.#take(row, now) === 'taken';
   }
 
   /** Rows whose time has come, oldest first; they stay in custody until settled or put back. */
@@ -103,6 +106,7 @@ export class ShardScanner<Row> {
     if (entry.settled) return;
     entry.settled = true;
     this.#held -= 1;
+    if (this.#custody.length > 2 * this.#held + SETTLED_KEPT_MAX) this.#dropSettled();
   }
 
   /** To be fired again later; stays in custody. */
@@ -128,35 +132,31 @@ export class ShardScanner<Row> {
   }
 
   /** Every row before this position is settled: what may be saved as the shard's cursor. */
-  position(now: EpochMs): EpochMs {
-    return Math.min(this.#frontier, now - TRAILING_EDGE_MS, this.oldest() ?? Infinity);
+  position(): EpochMs {
+    return Math.min(this.#from, this.oldest() ?? Infinity);
   }
 
-  #readFrom(now: EpochMs): EpochMs {
-    return Math.min(this.#frontier, now - TRAILING_EDGE_MS);
+  #hasReadTo(end: EpochMs, now: EpochMs): void {
+    this.#from = Math.min(end, now - TRAILING_EDGE_MS);
   }
 
-  #take(row: Row, now: EpochMs): boolean {
+  #take(row: Row, now: EpochMs): 'taken' | 'known' | 'full' {
     const at = this.#source.at(row);
     const key = this.#source.key(row);
-    if (!this.#remember(at, key)) return false;
+    const second = Math.floor(at / SECOND_MS);
+    const keys = this.#seen.get(second) ?? new Set<string>();
+    if (keys.has(key)) return 'known';
+    if (this.#held >= this.#capacity) return 'full';
+    this.#seen.set(second, keys.add(key));
     const entry: Entry<Row> = { row, at, key, late: at < now - TRAILING_EDGE_MS, fireAt: at, settled: false };
     this.#held += 1;
     this.#toFire.push(entry);
     this.#custody.push(entry);
-    return true;
+    return 'taken';
   }
 
-  #remember(at: EpochMs, key: string): boolean {
-    const second = Math.floor(at / SECOND_MS);
-    const keys = this.#seen.get(second);
-    if (keys === undefined) {
-      this.#seen.set(second, new Set([key]));
-      return true;
-    }
-    if (keys.has(key)) return false;
-    keys.add(key);
-    return true;
+  #dropSettled(): void {
+    this.#custody.init(this.#custody.toArray().filter((entry) => !entry.settled));
   }
 
   #forgetBefore(from: EpochMs): void {
