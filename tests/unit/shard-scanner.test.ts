@@ -1,0 +1,168 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, TRAILING_EDGE_MS } from '../../services/core/domain/limits.ts';
+import { ShardScanner } from '../../services/core/scan/shard-scanner.ts';
+import { FAKE_START } from '../support/fake-clock.ts';
+import { RowSource, type TimerRow } from '../support/row-source.ts';
+
+function bench(options: { capacity?: number; from?: number } = {}) {
+  const source = new RowSource();
+  const scanner = new ShardScanner<TimerRow>({
+    source,
+    shard: 0,
+    from: options.from ?? FAKE_START,
+    readAheadMs: 2 * SECOND_MS,
+    capacity: options.capacity ?? 20_000,
+  });
+  let made = 0;
+  return {
+    source,
+    scanner,
+    /** A row that has landed, so many ms after the start. */
+    row: (afterMs: number, id = `row-${(made += 1)}`): TimerRow => {
+      const row = { id, at: FAKE_START + afterMs };
+      source.rows.add(row);
+      return row;
+    },
+    /** Reads, and settles all that is due; returns their ids. */
+    handle: async (afterMs: number): Promise<readonly string[]> => {
+      await scanner.read(FAKE_START + afterMs);
+      const due = scanner.takeDue(FAKE_START + afterMs, Infinity);
+      for (const held of due) scanner.settle(held);
+      return due.map((held) => held.row.id);
+    },
+  };
+}
+
+describe('the scanner of a shard', () => {
+  it('holds what lies ahead until its millisecond, and reads no further ahead than it is told', async () => {
+    const { scanner, row } = bench();
+    const near = row(1_500);
+    row(2_001);
+    row(2 ** 31);
+    await scanner.read(FAKE_START);
+    assert.equal(scanner.nextFireAt(), near.at);
+    assert.deepEqual(scanner.takeDue(near.at - 1, 10), []);
+    assert.deepEqual(scanner.takeDue(near.at, 10), [
+      // Nothing of the farther rows: one of them is due in 24.8 days.
+      { row: near, at: near.at, key: near.id, late: false, fireAt: near.at, settled: false },
+    ]);
+    assert.equal(scanner.nextFireAt(), null);
+  });
+
+  it('takes up where the cursor stands, minute by minute, whatever the outage', async () => {
+    const { source, handle, row, scanner } = bench({ from: FAKE_START - DAY_MS });
+    for (let hours = 24; hours > 0; hours--) row(-hours * HOUR_MS, `${hours} h`);
+    source.rows.add({ id: 'before the cursor', at: FAKE_START - DAY_MS - 1 });
+    assert.deepEqual(
+      await handle(0),
+      Array.from({ length: 24 }, (_, index) => `${24 - index} h`),
+    );
+    assert.equal(scanner.position(), FAKE_START - TRAILING_EDGE_MS);
+  });
+
+  it('tells what it read long after its time from what was in time', async () => {
+    const { scanner, row } = bench({ from: FAKE_START - MINUTE_MS });
+    row(-TRAILING_EDGE_MS - 1, 'late');
+    row(-TRAILING_EDGE_MS, 'in time');
+    await scanner.read(FAKE_START);
+    assert.deepEqual(
+      scanner.takeDue(FAKE_START, 10).map(({ row: { id }, late }) => [id, late]),
+      [
+        ['late', true],
+        ['in time', false],
+      ],
+    );
+  });
+
+  it('finds rows written while it stood still for times that it had read already', async () => {
+    const { handle, row } = bench();
+    assert.deepEqual(await handle(0), []);
+    // Ten seconds without the lease, or without an answer from the store.
+    row(-TRAILING_EDGE_MS, 'landed late');
+    row(500, 'in time');
+    row(1_999, 'just below where it had read to');
+    row(2_001, 'beyond');
+    assert.deepEqual(await handle(10_000), ['landed late', 'in time', 'just below where it had read to', 'beyond']);
+  });
+
+  it('finds a row that lands late while it is full, once it has room again', async () => {
+    const { scanner, handle, row } = bench({ capacity: 2 });
+    row(1_000);
+    row(1_001);
+    await scanner.read(FAKE_START);
+    const [first, second] = scanner.takeDue(FAKE_START + 1_001, 10);
+    row(900, 'landed late');
+    for (let afterMs = 2_000; afterMs <= 60_000; afterMs += 1_000) assert.deepEqual(await handle(afterMs), []);
+    assert.ok(scanner.position() <= FAKE_START + 900);
+    scanner.settle(first!);
+    scanner.settle(second!);
+    assert.deepEqual(await handle(61_000), ['landed late']);
+  });
+
+  it('hands out more rows of one millisecond than it can hold', async () => {
+    const { handle, row, scanner } = bench({ capacity: 100 });
+    const ids = Array.from({ length: 1_001 }, (_, index) => row(500, `row-${String(index).padStart(4, '0')}`).id);
+    const handled: string[] = [];
+    for (let reads = 0; reads < 11; reads++) {
+      const some = await handle(1_000 + reads);
+      assert.ok(some.length <= 100);
+      handled.push(...some);
+    }
+    assert.deepEqual(handled.toSorted(), ids);
+    assert.deepEqual(await handle(2_000), []);
+    assert.equal(scanner.position(), FAKE_START + 2_000 - TRAILING_EDGE_MS);
+  });
+
+  it('goes on where a failed read broke off', async () => {
+    const { source, handle, row } = bench({ from: FAKE_START - 3 * MINUTE_MS });
+    for (let minutes = 3; minutes >= 0; minutes--) row(-minutes * MINUTE_MS, `${minutes} min`);
+    source.pagesLeft = 2;
+    await assert.rejects(handle(0), /could not be read/);
+    assert.deepEqual(await handle(0), ['3 min', '2 min', '1 min', '0 min']);
+  });
+
+  it('reads what is written after the wall clock was set back', async () => {
+    const { handle, row } = bench();
+    await handle(HOUR_MS);
+    row(1_000, 'now');
+    assert.deepEqual(await handle(1_000), ['now']);
+  });
+
+  it('takes a hint once, and not when it is full', async () => {
+    const { scanner, source, handle } = bench({ capacity: 2 });
+    const hinted = { id: 'hinted', at: FAKE_START + 100 };
+    assert.equal(scanner.add(hinted, FAKE_START), true);
+    assert.equal(scanner.add({ ...hinted }, FAKE_START), false);
+    source.rows.add({ ...hinted });
+    assert.deepEqual(await handle(100), ['hinted']);
+    assert.deepEqual(await handle(200), []);
+    scanner.add({ id: 'second', at: FAKE_START + 300 }, FAKE_START);
+    scanner.add({ id: 'third', at: FAKE_START + 300 }, FAKE_START);
+    assert.equal(scanner.add({ id: 'fourth', at: FAKE_START + 300 }, FAKE_START), false);
+  });
+
+  it('forgets what is settled, though an old row stays in its custody', async () => {
+    setFlagsFromString('--expose-gc');
+    const collect = runInNewContext('gc') as () => void;
+    const { scanner } = bench({ capacity: 10 });
+    scanner.add({ id: 'stuck', at: FAKE_START }, FAKE_START);
+    scanner.takeDue(FAKE_START, 1);
+    const kept: WeakRef<TimerRow>[] = [];
+    for (let index = 1; index <= 20_000; index++) {
+      const now = FAKE_START + index;
+      const row = { id: `row-${index}`, at: now };
+      kept.push(new WeakRef(row));
+      scanner.add(row, now);
+      for (const held of scanner.takeDue(now, 1)) scanner.settle(held);
+    }
+    // A weak reference keeps its target until the turn of the event loop ends.
+    await new Promise((resolve) => setImmediate(resolve));
+    collect();
+    const alive = kept.filter((each) => each.deref() !== undefined).length;
+    assert.ok(alive < 2_000, `${alive} of 20,000 settled rows are still held`);
+    assert.equal(scanner.oldest(), FAKE_START);
+  });
+});
