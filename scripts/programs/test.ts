@@ -7,8 +7,10 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { showProgress } from '../embedded/progress.ts';
 import { ROOT } from '../embedded/settings.ts';
+import { tiedToUs } from '../embedded/tied-child.ts';
 import { withTemporaryServers } from '../embedded/temporary-servers.ts';
 import { runProgram } from '../lib/run-program.ts';
+import { runTestFiles } from '../lib/run-test-files.ts';
 
 const RUNGS = ['unit', 'property', 'simulation', 'conformance', 'integration', 'end-to-end'] as const;
 const RUNGS_ON_SERVERS: readonly string[] = ['conformance', 'integration', 'end-to-end'];
@@ -30,8 +32,8 @@ Runs every test there is, or those of the named rungs and files.
 `;
 
 interface Selection {
-  readonly files: readonly string[];
-  readonly onServers: boolean;
+  readonly fast: readonly string[];
+  readonly onServers: readonly string[];
 }
 
 function select(names: readonly string[]): Selection {
@@ -42,31 +44,21 @@ function select(names: readonly string[]): Selection {
     throw new Error(`no rung and no file: ${name} (rungs: ${RUNGS.join(', ')})`);
   });
   if (files.length === 0) throw new Error('no tests found');
-  return { files, onServers: files.some((file) => RUNGS_ON_SERVERS.includes(file.split('/')[1] ?? '')) };
+  const needsServers = (file: string): boolean => RUNGS_ON_SERVERS.includes(file.split('/')[1] ?? '');
+  return { fast: files.filter((file) => !needsServers(file)), onServers: files.filter(needsServers) };
 }
 
 /** Runs a program in the foreground; true if it succeeded. It goes when we are told to go. */
 async function succeeds(command: string, args: readonly string[], stopping: AbortSignal): Promise<boolean> {
   if (stopping.aborted) return false;
-  const child = spawn(command, args, { cwd: ROOT, stdio: ['ignore', 'inherit', 'inherit'] });
-  const stop = (): void => void child.kill('SIGTERM');
+  const child = spawn(...tiedToUs(command, args), { cwd: ROOT, stdio: ['ignore', 'inherit', 'inherit'] });
+  const stop = (): void => {
+    child.kill('SIGTERM');
+  };
   stopping.addEventListener('abort', stop);
   const [code] = (await once(child, 'exit')) as [number | null];
   stopping.removeEventListener('abort', stop);
   return code === 0;
-}
-
-function runTests(selection: Selection, namePattern: string | undefined, stopping: AbortSignal): Promise<boolean> {
-  const args = [
-    '--test',
-    '--test-reporter=spec',
-    `--test-timeout=${TEST_LIMIT_MS}`,
-    // Files on servers share those servers and two cores: one after the other.
-    `--test-concurrency=${selection.onServers ? 1 : 2}`,
-    ...(namePattern === undefined ? [] : [`--test-name-pattern=${namePattern}`]),
-    ...selection.files,
-  ];
-  return succeeds(process.execPath, args, stopping);
 }
 
 await runProgram('test', async () => {
@@ -83,7 +75,7 @@ await runProgram('test', async () => {
     console.log(HELP);
     return;
   }
-  const selection = select(positionals);
+  const { fast, onServers } = select(positionals);
   if (values['environment-servers'] !== true) {
     // Tests make and break streams and keyspaces: never on servers that only happen to be in the developer's shell.
     delete process.env.PUNCTUAL_CASSANDRA_CONTACT_POINTS;
@@ -93,7 +85,15 @@ await runProgram('test', async () => {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stop.abort());
 
   const checked = values['no-check'] === true || (await succeeds('npm', ['run', '--silent', 'check'], stop.signal));
-  const run = (): Promise<boolean> => runTests(selection, values.name, stop.signal);
-  const passed = selection.onServers ? await withTemporaryServers(SERVERS, run) : await run();
+  const run = (): Promise<boolean> =>
+    runTestFiles(
+      [
+        { files: fast, concurrency: 2 },
+        // These share their servers and two cores: one file after the other.
+        { files: onServers, concurrency: 1 },
+      ],
+      { timeoutMs: TEST_LIMIT_MS, namePattern: values.name, stopping: stop.signal },
+    );
+  const passed = onServers.length > 0 ? await withTemporaryServers(SERVERS, run) : await run();
   process.exitCode = checked && passed ? 0 : 1;
 });
