@@ -22,6 +22,7 @@ export async function runTestFiles(groups: readonly TestGroup[], options: RunOpt
   let passed = true;
   async function* events(): AsyncGenerator<TestEvent> {
     const totals = new Map<string, number>();
+    let summary: TestEvent | undefined;
     for (const { files, concurrency } of groups.filter((group) => group.files.length > 0)) {
       const group = run({
         files: [...files],
@@ -31,12 +32,15 @@ export async function runTestFiles(groups: readonly TestGroup[], options: RunOpt
         ...(options.namePattern !== undefined && { testNamePatterns: [options.namePattern] }),
       });
       for await (const event of group as AsyncIterable<TestEvent>) {
-        if (event.type === 'test:summary') passed &&= event.data.success;
-        // Lines without a file are the group's own summary: "tests 38", "fail 0", ...
+        // What has no file sums up the group: lines such as "tests 38", and the event that makes the reporter list failures.
         if (event.type === 'test:diagnostic' && event.data.file === undefined) addTo(totals, event.data.message);
-        else yield event;
+        else if (event.type === 'test:summary' && event.data.file === undefined) {
+          passed &&= event.data.success;
+          summary = event;
+        } else yield event;
       }
     }
+    if (summary !== undefined) yield summary;
     for (const [name, total] of totals) {
       yield { type: 'test:diagnostic', data: { nesting: 0, level: 'info', message: `${name} ${total}` } };
     }
