@@ -18,7 +18,7 @@ interface Started {
   readonly events: string[];
 }
 
-void describe('shard ownership over NATS', async () => {
+describe('shard ownership over NATS', async () => {
   const admin = await connectedBus();
   const prefixes: string[] = [];
   const started: Started[] = [];
@@ -67,7 +67,7 @@ void describe('shard ownership over NATS', async () => {
     return () => all.every(({ owner }) => owner.owned().size === count);
   }
 
-  void it('gives all to the first, half to the second, and all back when it stops, at once', async () => {
+  it('gives all to the first, half to the second, and all back when it stops, at once', async () => {
     const prefix = newPrefix();
     const first = await start(prefix);
     await eventually(owns(SHARDS, first), 'the first owns all');
@@ -85,7 +85,7 @@ void describe('shard ownership over NATS', async () => {
     await eventually(() => first.telemetry.gauges.get('punctual_shards_unowned dispatcher') === 0, 'none is unowned');
   });
 
-  void it('takes over from an owner that vanished within its TTL and a second', async () => {
+  it('takes over from an owner that vanished within its TTL and a second', async () => {
     const prefix = newPrefix();
     const [first, second] = [await start(prefix), await start(prefix)];
     await eventually(owns(SHARDS / 2, first, second), 'both own half');
@@ -98,7 +98,7 @@ void describe('shard ownership over NATS', async () => {
     assert.ok((second.telemetry.counts.get('punctual_lease_renew_failures_total dispatcher') ?? 0) > 0);
   });
 
-  void it('goes on after the buckets vanished', async () => {
+  it('goes on after the buckets vanished', async () => {
     const prefix = newPrefix();
     const [first, second] = [await start(prefix), await start(prefix)];
     await eventually(owns(SHARDS / 2, first, second), 'both own half');
@@ -110,7 +110,7 @@ void describe('shard ownership over NATS', async () => {
     await eventually(owns(SHARDS / 2, first, second), 'both own half again', TTL_MS + 2_000);
   });
 
-  void it('gives shards only to members that scan them', async () => {
+  it('gives shards only to members that scan them', async () => {
     const prefix = newPrefix();
     const old = await start(prefix, SHARDS / 2);
     await eventually(owns(SHARDS / 2, old), 'the old one owns what it scans');
@@ -119,7 +119,7 @@ void describe('shard ownership over NATS', async () => {
     for (const shard of old.owner.owned()) assert.ok(shard < SHARDS / 2);
   });
 
-  void it('keeps the roles apart', async () => {
+  it('keeps the roles apart', async () => {
     const prefix = newPrefix();
     const dispatcher = await start(prefix);
     await eventually(owns(SHARDS, dispatcher), 'the dispatcher owns all');

@@ -14,7 +14,9 @@ import {
   RecordingTelemetry,
   silentLog,
   testPrefix,
+  whenConnected,
 } from '../support/bus.ts';
+import { startPrivateNats } from '../support/servers.ts';
 
 interface Fixture {
   readonly api: ApiDouble;
@@ -25,7 +27,7 @@ interface Fixture {
   readonly unacknowledged: (priority: string) => Promise<number>;
 }
 
-void describe('the worker', async () => {
+describe('the worker', async () => {
   const bus = await connectedBus();
   after(() => bus.close());
 
@@ -71,7 +73,7 @@ void describe('the worker', async () => {
   const messages = (count: number, overrides: Partial<ReadyMessage> = {}): ReadyMessage[] =>
     Array.from({ length: count }, (_, index) => messageOf(index, overrides));
 
-  void it('claims, runs and completes what is there, in batches', async (test) => {
+  it('claims, runs and completes what is there, in batches', async (test) => {
     const { api, queue, start, left } = await fixture(test);
     await queue.publish(messages(100));
     start(() => ({ done: true }), { concurrency: 20 });
@@ -83,22 +85,24 @@ void describe('the worker', async () => {
     assert.ok(claims.length < 50, `${claims.length} calls for 100 claims`);
   });
 
-  void it('starts a job within milliseconds of its message', async (test) => {
+  it('starts a job within milliseconds of its message', async (test) => {
     const { api, queue, start } = await fixture(test);
     const startedAt: number[] = [];
     start(() => startedAt.push(performance.now()));
-    await eventually(() => bus.connected() && api.calls.length === 0, 'idle', 300);
     await new Promise((resolve) => setTimeout(resolve, 300));
-    for (let index = 0; index < 10; index++) {
+    assert.equal(api.calls.length, 0, 'an idle worker asks the API nothing');
+    const lagsMs: number[] = [];
+    for (let index = 0; index < 11; index++) {
       const publishedAt = performance.now();
       await queue.publish([messageOf(index)]);
       await eventually(() => startedAt.length === index + 1, 'started');
-      const lagMs = startedAt[index]! - publishedAt;
-      assert.ok(lagMs < 200, `started after ${lagMs} ms`);
+      lagsMs.push(startedAt[index]! - publishedAt);
     }
+    const medianMs = lagsMs.sort((a, b) => a - b)[5]!;
+    assert.ok(medianMs < 100, `started after ${medianMs} ms`);
   });
 
-  void it('hands the payload over parsed and as it was written', async (test) => {
+  it('hands the payload over parsed and as it was written', async (test) => {
     const { api, queue, start } = await fixture(test);
     const text = '{ "n": 12345678901234567890, "t": "\\u00e9 \\"]}", "payload": [1.0, {}] }';
     api.payloads.set(messageOf(1).jobId, text);
@@ -111,7 +115,7 @@ void describe('the worker', async () => {
     assert.deepEqual(seen, [JSON.parse(text), text]);
   });
 
-  void it('takes no more than it has slots for, high priority first', async (test) => {
+  it('takes no more than it has slots for, high priority first', async (test) => {
     const { api, queue, start, unacknowledged } = await fixture(test);
     await queue.publish([...messages(6, { priority: 'low' }), ...messages(6), ...messages(6, { priority: 'high' })]);
     let running = 0;
@@ -136,7 +140,7 @@ void describe('the worker', async () => {
     assert.equal(most, 3);
   });
 
-  void it('reports failures with what the handler knows', async (test) => {
+  it('reports failures with what the handler knows', async (test) => {
     const { api, queue, start } = await fixture(test);
     start((job) => {
       if (job.attempt === 1) throw new Error('no luck '.repeat(1_000));
@@ -158,7 +162,7 @@ void describe('the worker', async () => {
     });
   });
 
-  void it('heartbeats all running jobs in one call, and stops those that are lost', async (test) => {
+  it('heartbeats all running jobs in one call, and stops those that are lost', async (test) => {
     const { api, queue, start } = await fixture(test);
     api.heartbeatS = 1;
     const lost = messageOf(2).jobId;
@@ -191,7 +195,7 @@ void describe('the worker', async () => {
     assert.equal(api.completed[0]?.['job_id'], cancelled);
   });
 
-  void it('aborts a job at its time limit', async (test) => {
+  it('aborts a job at its time limit', async (test) => {
     const { api, queue, start } = await fixture(test);
     api.timeoutS = 0.3;
     start(
@@ -203,7 +207,7 @@ void describe('the worker', async () => {
     assert.match(String(api.completed[0]?.['error']), /timed_out/);
   });
 
-  void it('drops a message whose claim is refused, and gives it back while the store is away', async (test) => {
+  it('drops a message whose claim is refused, and gives it back while the store is away', async (test) => {
     const { api, queue, start, left } = await fixture(test);
     const claimed: unknown[] = [];
     let away = true;
@@ -223,7 +227,7 @@ void describe('the worker', async () => {
     await eventually(async () => (await left()) === 0, 'nothing is left');
   });
 
-  void it('reports again until it is heard, and runs nothing twice for it', async (test) => {
+  it('reports again until it is heard, and runs nothing twice for it', async (test) => {
     const { api, queue, start } = await fixture(test);
     let runs = 0;
     start(() => {
@@ -238,7 +242,7 @@ void describe('the worker', async () => {
     assert.equal(runs, 1);
   });
 
-  void it('ends what it runs before it stops, and leaves the rest to others at once', async (test) => {
+  it('ends what it runs before it stops, and leaves the rest to others at once', async (test) => {
     const { api, queue, start } = await fixture(test);
     const stopping = start(() => new Promise((resolve) => setTimeout(resolve, 400)), { concurrency: 2 });
     await queue.publish(messages(2));
@@ -252,7 +256,7 @@ void describe('the worker', async () => {
     assert.ok(took < 1_000, `after ${took} ms`);
   });
 
-  void it('leaves a job that does not end in time to the lease', async (test) => {
+  it('leaves a job that does not end in time to the lease', async (test) => {
     const { api, queue, start } = await fixture(test);
     const worker = start(() => new Promise(() => undefined), { drainMs: 100 });
     await queue.publish([messageOf(1)]);
@@ -261,7 +265,36 @@ void describe('the worker', async () => {
     assert.equal(api.completed.length, 0);
   });
 
-  void it('goes on when the ready stream was lost and made again', async (test) => {
+  it('goes on when NATS was killed and is back', async (test) => {
+    const server = await startPrivateNats(test);
+    const own = await connectedBus([server.contactPoint]);
+    const api = new ApiDouble();
+    const parts = { bus: own, clock: systemClock, telemetry: new RecordingTelemetry(), log: silentLog };
+    const queue = createReadyQueue({}, parts);
+    api.ready.push(...(await queue.ensureQueue('mail')));
+    const worker = new Worker({
+      apiUrl: await api.start(),
+      natsServers: [server.contactPoint],
+      queue: 'mail',
+      handler: () => undefined,
+      log: () => undefined,
+    });
+    test.after(async () => {
+      await worker.stop();
+      await own.close();
+      api.stop();
+    });
+    worker.start();
+    await queue.publish([messageOf(1)]);
+    await eventually(() => api.completed.length === 1, 'the first ran');
+    await server.process.kill('SIGKILL');
+    await server.restart();
+    await whenConnected(own);
+    assert.deepEqual(await queue.publish([messageOf(2)]), ['stored']);
+    await eventually(() => api.completed.length === 2, 'the second ran');
+  });
+
+  it('goes on when the ready stream was lost and made again', async (test) => {
     const { api, queue, start } = await fixture(test);
     start(() => undefined);
     await queue.publish([messageOf(1)]);

@@ -14,8 +14,8 @@ function loadsOf(owners: ReadonlyMap<number, string>): ReadonlyMap<string, numbe
   return loads;
 }
 
-void describe('the assignment of shards', () => {
-  void it('gives every shard to somebody, and nobody more than his share rounded up', () => {
+describe('the assignment of shards', () => {
+  it('gives every shard to somebody, and nobody more than his share rounded up', () => {
     fc.assert(
       fc.property(memberIds, shardCounts, (ids, shards) => {
         const owners = assign(everyShard(ids, shards), shards);
@@ -25,7 +25,7 @@ void describe('the assignment of shards', () => {
     );
   });
 
-  void it('is the same for any order of the members', () => {
+  it('is the same for any order of the members', () => {
     fc.assert(
       fc.property(
         memberIds.chain((ids) => fc.tuple(fc.constant(ids), fc.shuffledSubarray(ids, { minLength: ids.length }))),
@@ -37,7 +37,7 @@ void describe('the assignment of shards', () => {
     );
   });
 
-  void it('gives a member no shard that it does not scan, and leaves out only what nobody scans', () => {
+  it('gives a member no shard that it does not scan, and leaves out only what nobody scans', () => {
     const members = fc.uniqueArray(fc.record({ id: fc.uuid(), scanShards: fc.constantFrom(16, 32, 64) }), {
       selector: ({ id }) => id,
       maxLength: 8,
@@ -52,7 +52,7 @@ void describe('the assignment of shards', () => {
     );
   });
 
-  void it('moves few shards when a member leaves', () => {
+  it('moves few shards when a member leaves', () => {
     let moved = 0;
     let held = 0;
     let total = 0;

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createServer, type IncomingMessage } from 'node:http';
+import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { PunctualClient, RefusedError, UnansweredError } from '../../services/client/index.ts';
@@ -35,17 +35,14 @@ describe('the client', () => {
   let deaf: string;
 
   before(async () => {
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    url = await listen(server);
     client = new PunctualClient({ apiUrl: url, apiKey: 'secret' });
     const closed = createServer();
-    await new Promise<void>((resolve) => closed.listen(0, '127.0.0.1', resolve));
-    deaf = `http://127.0.0.1:${(closed.address() as AddressInfo).port}`;
+    deaf = await listen(closed);
     await new Promise((resolve) => closed.close(resolve));
   });
   after(() => {
-    server.closeAllConnections();
-    server.close();
+    close(server);
   });
 
   function plan(...planned: readonly Reply[]): void {
@@ -116,9 +113,11 @@ describe('the client', () => {
   it('says when nobody answers', async () => {
     const nowhere = new PunctualClient({ apiUrl: deaf, retries: 1 });
     await assert.rejects(nowhere.getJob('j_1'), (error) => error instanceof UnansweredError && !error.sent);
-    const slow = new PunctualClient({ apiUrl: url, timeoutMs: 0, retries: 0 });
-    plan();
-    await assert.rejects(slow.getJob('j_1'), (error) => error instanceof UnansweredError && error.sent);
+    const mute = createServer(() => undefined);
+    const muteUrl = await listen(mute);
+    const waiting = new PunctualClient({ apiUrl: muteUrl, timeoutMs: 50, retries: 0 });
+    await assert.rejects(waiting.getJob('j_1'), (error) => error instanceof UnansweredError && error.sent);
+    close(mute);
   });
 
   it('gives each item of a batch its own result', async () => {
@@ -142,6 +141,16 @@ describe('the client', () => {
     assert.deepEqual(requests[0]?.body, { items, worker: 'w' });
   });
 });
+
+async function listen(server: Server): Promise<string> {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+function close(server: Server): void {
+  server.closeAllConnections();
+  server.close();
+}
 
 describe('merging calls', () => {
   it('has one call under way, and sends what came meanwhile together', async () => {
