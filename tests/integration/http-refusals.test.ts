@@ -106,6 +106,10 @@ describe('a path or method that is not there', () => {
       ['POST', '/schedules'],
       ['GET', '/JOBS'],
       ['GET', '/limits/'],
+      ['GET', '//'],
+      ['GET', '/%'],
+      ['GET', '/jobs//claim'],
+      ['GET', '/__proto__'],
       ['GET', `/jobs/${ID}/attempts`],
     ] as const) {
       const { status, body } = await api.call(method, path);

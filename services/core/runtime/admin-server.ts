@@ -23,25 +23,26 @@ interface Answer {
 
 /** /metrics, /healthz (the process lives) and /readyz (it can do its work) of any service, on a port of their own. */
 export async function startAdminServer({ address, metrics, readiness }: AdminServerOptions): Promise<AdminServer> {
-  const pages: Readonly<Record<string, () => Promise<Answer>>> = {
-    '/metrics': async () => ({ status: 200, type: 'text/plain; version=0.0.4; charset=utf-8', text: await metrics() }),
-    '/healthz': async () => json(200, { status: 'ok' }),
-    '/readyz': async () => {
-      const state = await readiness();
-      return json(state.ready ? 200 : 503, state);
-    },
-  };
+  async function answerTo(path: string | undefined): Promise<Answer> {
+    switch (path) {
+      case '/metrics':
+        return { status: 200, type: 'text/plain; version=0.0.4; charset=utf-8', text: await metrics() };
+      case '/healthz':
+        return json(200, { status: 'ok' });
+      case '/readyz': {
+        const state = await readiness();
+        return json(state.ready ? 200 : 503, state);
+      }
+      default:
+        return json(404, { error: 'no such path; there are /metrics, /healthz and /readyz' });
+    }
+  }
 
   const server = createServer((request, response) => {
-    const path = new URL(request.url ?? '/', 'http://admin').pathname;
-    const page = pages[path];
-    if (page === undefined)
-      send(response, json(404, { error: `no such path; there are ${Object.keys(pages).join(', ')}` }));
-    else
-      page().then(
-        (answer) => send(response, answer),
-        (error: unknown) => send(response, json(500, { error: errorText(error) })),
-      );
+    answerTo(request.url?.split('?')[0]).then(
+      (answer) => send(response, answer),
+      (error: unknown) => send(response, json(500, { error: errorText(error) })),
+    );
   });
   const taken = await listen(server, address, 'PUNCTUAL_METRICS_HOST or PUNCTUAL_METRICS_PORT');
   return {

@@ -48,7 +48,8 @@ export class Lifecycle {
     this.#started.push({ name, stop });
   }
 
-  listen(): void {
+  /** From now on signals, and errors that nobody caught, end the process. */
+  watchProcess(): void {
     for (const signal of SIGNALS) {
       process.on(signal, () => {
         if (this.stopping.aborted) {

@@ -67,7 +67,7 @@ async function start({ config, settings, warnings }: LoadedConfig, compose: Comp
   registerProcessMetrics(telemetry, () => ({ version, tzdata: process.versions.tz ?? 'none', schema }));
 
   const lifecycle = new Lifecycle({ clock: systemClock, log, graceMs: config.shutdownGraceMs });
-  lifecycle.listen();
+  lifecycle.watchProcess();
   let started = false;
   const checks: ReadyCheck[] = [
     {
