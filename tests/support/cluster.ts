@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { findFreePorts } from '../../scripts/embedded/server-process.ts';
 import { startService } from '../../scripts/embedded/service-process.ts';
 import { applySchema, dropKeyspace } from '../../scripts/migrator/migrator.ts';
+import { connectedBus, dropStreams } from './bus.ts';
 import { type Cleanup, sharedServers } from './servers.ts';
 
 export type ServiceName = 'api' | 'dispatcher' | 'reaper';
@@ -66,6 +67,9 @@ export async function startCluster(test: Cleanup, options: ClusterOptions = {}):
   test.after(async () => {
     await Promise.all(started.map((service) => service.kill()));
     await dropKeyspace(target);
+    const bus = await connectedBus();
+    await dropStreams(bus, environment.PUNCTUAL_NATS_PREFIX);
+    await bus.close();
     rmSync(logs, { recursive: true, force: true });
   });
   const several = (service: ServiceName, count: number): Promise<ServiceProcess[]> =>
