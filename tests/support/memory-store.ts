@@ -9,6 +9,7 @@ import {
   forgottenAttempt,
   judgeCondition,
   type ClockCondition,
+  type JobChanges,
   type ConditionColumns,
   type DeadlineEntry,
   type DueEntry,
@@ -340,7 +341,27 @@ function changed(operation: Operation, row: JobRow | undefined, now: EpochMs): J
       };
     case 'cancel':
       return { ...row, status: JobStatus.cancelled, finishedAt: operation.finishedAt, reason: operation.reason };
+    case 'request_cancel':
+      return { ...row, cancelRequested: true };
+    case 'change':
+      return { ...row, ...definedOnly(operation.changes) };
+    case 'replay':
+      return {
+        ...row,
+        status: JobStatus.scheduled,
+        runAt: operation.runAt,
+        tries: 0,
+        lapses: 0,
+        lostClaims: 0,
+        finishedAt: null,
+        reason: null,
+      };
   }
+}
+
+/** An undefined change leaves its column alone. */
+function definedOnly(changes: JobChanges): JobChanges {
+  return Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
 }
 
 const ALL_COLUMNS: readonly (keyof ConditionColumns)[] = [
@@ -350,6 +371,7 @@ const ALL_COLUMNS: readonly (keyof ConditionColumns)[] = [
   'cancelRequested',
   'leaseUntil',
   'deadlineAt',
+  'finishedAt',
 ];
 
 /** A lost batch returns, of each row, the columns that any of its conditions names; a create names them all. */
@@ -359,8 +381,12 @@ function columnsNamed(operation: Operation): readonly (keyof ConditionColumns)[]
       return ALL_COLUMNS;
     case 'enqueue':
     case 'cancel':
+    case 'change':
       return ['status', 'attempt', 'runAt'];
+    case 'replay':
+      return ['status', 'attempt', 'runAt', 'finishedAt'];
     case 'claim':
+    case 'request_cancel':
       return ['status', 'attempt'];
     case 'heartbeat':
       return ['status', 'attempt', 'cancelRequested', 'leaseUntil', 'deadlineAt'];

@@ -1,7 +1,8 @@
 import type { Result } from '../../core/contract/problems.ts';
 import type { JobRow, RetryPolicy } from '../../core/domain/job.ts';
-import type { Outcome, Priority } from '../../core/domain/job-status.ts';
+import type { JobStatus, Outcome, Priority } from '../../core/domain/job-status.ts';
 import type { EpochMs } from '../../core/domain/time.ts';
+import type { DeadLetter } from '../../core/ports/history-store.ts';
 import type { ReadyConsumer } from '../../core/ports/ready-queue.ts';
 
 /** What the routes ask for: requests already parsed, validated and with defaults filled in. Use-cases never reject for a refusal. */
@@ -14,8 +15,27 @@ export interface UseCases {
   claimJobs(items: readonly ClaimItem[], worker: string): Promise<readonly Result<ClaimedJob>[]>;
   heartbeatJobs(items: readonly HeartbeatItem[]): Promise<readonly Result<HeartbeatAnswer>[]>;
   completeJobs(items: readonly Report[]): Promise<readonly Result<ReportAnswer>[]>;
+  /** In order; each item stands for itself. A keyed call is exact when repeated: item i gets the same job. */
+  createJobs(batch: CreateJobs): Promise<Result<readonly Result<CreatedJob>[]>>;
+  /** As cancelJob on a job that waits; a running one is asked to stop (requested: true, answered with 202). */
+  requestCancel(jobId: string): Promise<Result<{ readonly job: JobRow; readonly requested: boolean }>>;
+  /** PATCH: only while scheduled. */
+  changeJob(jobId: string, change: ChangeJob): Promise<Result<JobRow>>;
+  /** Makes a scheduled job due now. */
+  runJobNow(jobId: string): Promise<Result<JobRow>>;
+  /** Makes a dead job due now, with as many tries again. */
+  replayJob(jobId: string): Promise<Result<JobRow>>;
+  /** Gives running attempts back; the tries are not counted. */
+  releaseJobs(items: readonly ReleaseItem[]): Promise<readonly Result<ReportAnswer>[]>;
+  /** Takes ready jobs and claims them, waiting for the first one; [] when none came. */
+  leaseJobs(request: LeaseRequest): Promise<Result<readonly ClaimedJob[]>>;
+  /** By run_at, payload left out; a page may be short or empty and still have a next one. */
+  listJobs(request: ListJobs): Promise<Result<JobPage>>;
+  listDeadLetters(request: ListDeadLetters): Promise<Result<DeadLetterPage>>;
   describeQueue(queue: string): Promise<Result<QueueDescription>>;
 }
+
+export type When = { readonly at: EpochMs } | { readonly delayMs: number };
 
 export interface CreateJob {
   readonly owner: string;
@@ -27,7 +47,9 @@ export interface CreateJob {
   /** The JSON text exactly as received, or null. */
   readonly payload: string | null;
   readonly payloadBytes: number;
-  readonly when: { readonly at: EpochMs } | { readonly delayMs: number };
+  readonly when: When;
+  /** Moves run_at later by up to this much, always by the same amount for the same job. */
+  readonly jitterMs: number;
   readonly maxAttempts: number;
   readonly timeoutS: number;
   readonly leaseS: number;
@@ -41,6 +63,83 @@ export interface CreatedJob {
   readonly job: JobRow;
   /** The key had been used for this very job before: 200 and Idempotency-Replayed instead of 201. */
   readonly replayed: boolean;
+}
+
+export interface CreateJobs {
+  readonly owner: string;
+  /** Covers the whole call; the items' own keys are null then. */
+  readonly idempotencyKey: string | null;
+  /** Of the whole call's content. */
+  readonly requestHash: string;
+  /** An item that was refused already keeps its place. */
+  readonly jobs: readonly Result<CreateJob>[];
+}
+
+/** Absent: left as it is. Null removes. */
+export interface ChangeJob {
+  readonly when?: When;
+  readonly payload?: { readonly text: string; readonly bytes: number } | null;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly maxAttempts?: number;
+  readonly timeoutS?: number;
+  readonly retry?: RetryPolicy;
+  readonly priority?: Priority;
+  readonly expiresAt?: EpochMs | null;
+}
+
+export interface ReleaseItem {
+  readonly jobId: string;
+  readonly attempt: number;
+}
+
+export interface LeaseRequest {
+  readonly queue: string;
+  /** In the order in which they are taken. */
+  readonly priorities: readonly Priority[];
+  readonly max: number;
+  readonly waitMs: number;
+  readonly worker: string;
+  /** The caller's own token: claims of this call are marked with it, so that a repeat finds them. */
+  readonly claimId: string | null;
+  /** The caller hung up: nothing is claimed any more. */
+  readonly signal: AbortSignal;
+}
+
+export interface ListJobs {
+  readonly queue: string;
+  readonly from: EpochMs;
+  /** Exclusive. */
+  readonly to: EpochMs;
+  readonly status: JobStatus | null;
+  readonly label: { readonly name: string; readonly value: string } | null;
+  readonly pageSize: number;
+  /** Where the page before ended; null: the first page. */
+  readonly after: ListPosition | null;
+}
+
+/** Opaque to callers; the route binds it to the filter. */
+export interface ListPosition {
+  readonly runAt: EpochMs;
+  readonly jobId: string;
+}
+
+export interface JobPage {
+  readonly jobs: readonly JobRow[];
+  readonly next: ListPosition | null;
+}
+
+export interface ListDeadLetters {
+  readonly queue: string;
+  readonly from: EpochMs;
+  /** Exclusive. */
+  readonly to: EpochMs;
+  readonly pageSize: number;
+  readonly after: { readonly deadAt: EpochMs; readonly jobId: string } | null;
+}
+
+export interface DeadLetterPage {
+  readonly deadLetters: readonly DeadLetter[];
+  readonly next: { readonly deadAt: EpochMs; readonly jobId: string } | null;
 }
 
 export interface ClaimItem {
@@ -73,6 +172,9 @@ export interface HeartbeatAnswer {
 
 export type Report = { readonly jobId: string; readonly attempt: number } & (
   | { readonly kind: 'succeeded'; readonly result: string | null }
+  | { readonly kind: 'snoozed'; readonly delayMs: number }
+  /** The worker stopped, as it was asked to. */
+  | { readonly kind: 'cancelled' }
   | {
       readonly kind: 'failed';
       readonly error: string;

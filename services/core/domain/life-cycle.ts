@@ -18,6 +18,12 @@ export const TRANSITIONS: readonly Transition[] = [
   { from: 'enqueued', event: 'claim', to: 'running', timer: 'deadline' },
   { from: 'running', event: 'heartbeat', to: 'running', timer: null },
   { from: 'running', event: 'succeed', to: 'succeeded', timer: null },
+  { from: 'running', event: 'request_cancel', to: 'running', timer: null },
+  { from: 'running', event: 'confirm_cancel', to: 'cancelled', timer: null },
+  { from: 'running', event: 'snooze', to: 'scheduled', timer: 'due' },
+  { from: 'running', event: 'snooze', to: 'cancelled', timer: null },
+  { from: 'running', event: 'release', to: 'enqueued', timer: 'deadline' },
+  { from: 'running', event: 'release', to: 'cancelled', timer: null },
   { from: 'running', event: 'fail', to: 'scheduled', timer: 'due' },
   { from: 'running', event: 'fail', to: 'dead', timer: 'dead_letter' },
   { from: 'running', event: 'fail', to: 'cancelled', timer: null },
@@ -25,11 +31,31 @@ export const TRANSITIONS: readonly Transition[] = [
   { from: 'running', event: 'lapse', to: 'scheduled', timer: 'due' },
   { from: 'running', event: 'lapse', to: 'dead', timer: 'dead_letter' },
   { from: 'running', event: 'lapse', to: 'cancelled', timer: null },
+  { from: 'scheduled', event: 'expire', to: 'cancelled', timer: null },
+  { from: 'enqueued', event: 'expire', to: 'cancelled', timer: null },
+  { from: 'scheduled', event: 'change', to: 'scheduled', timer: 'due' },
+  { from: 'dead', event: 'replay', to: 'scheduled', timer: 'due' },
 ];
 
 export interface Transition {
   readonly from: JobStatus | null;
-  readonly event: 'create' | 'create_due_now' | 'due' | 'cancel' | 'claim' | 'heartbeat' | 'succeed' | 'fail' | 'lapse';
+  readonly event:
+    | 'create'
+    | 'create_due_now'
+    | 'due'
+    | 'cancel'
+    | 'expire'
+    | 'claim'
+    | 'heartbeat'
+    | 'succeed'
+    | 'fail'
+    | 'lapse'
+    | 'snooze'
+    | 'release'
+    | 'request_cancel'
+    | 'confirm_cancel'
+    | 'change'
+    | 'replay';
   readonly to: JobStatus;
   readonly timer: 'due' | 'deadline' | 'dead_letter' | null;
 }
@@ -61,6 +87,31 @@ export function decideFail(row: JobRow, report: FailReport, now: EpochMs, fracti
   return reschedule(row, 'before_deadline', end, now + delayMs, common);
 }
 
+/** A worker puts the attempt off: it is not counted, and the job is due again after the delay. */
+export function decideSnooze(row: JobRow, delayMs: number, now: EpochMs): AttemptDecision {
+  const end: AttemptEnd = { endedAt: now, outcome: Outcome.snoozed, error: null };
+  const counters = uncounted(row);
+  if (row.cancelRequested)
+    return finish(row, 'before_deadline', end, JobStatus.cancelled, 'cancel_requested', counters);
+  return reschedule(row, 'before_deadline', end, now + delayMs, counters);
+}
+
+/** A worker gives the attempt back at once: it is not counted, and the next worker may take the job. */
+export function decideRelease(row: JobRow, now: EpochMs): AttemptDecision {
+  const end: AttemptEnd = { endedAt: now, outcome: Outcome.released, error: null };
+  const counters = uncounted(row);
+  if (row.cancelRequested)
+    return finish(row, 'before_deadline', end, JobStatus.cancelled, 'cancel_requested', counters);
+  return requeue(row, 'before_deadline', end, now, counters);
+}
+
+/** A worker stopped because it was asked to (or on its own authority): the job ends as cancelled. */
+export function decideConfirmCancel(row: JobRow, now: EpochMs): AttemptDecision {
+  const end: AttemptEnd = { endedAt: now, outcome: Outcome.cancelled, error: null };
+  const reason = row.cancelRequested ? 'cancel_requested' : 'cancelled_by_worker';
+  return finish(row, 'before_deadline', end, JobStatus.cancelled, reason, uncounted(row));
+}
+
 export type LapseKind = 'lease_passed' | 'deadline_passed';
 
 /**
@@ -79,11 +130,7 @@ export function decideLapse(row: JobRow, kind: LapseKind, now: EpochMs, fraction
   if (row.cancelRequested) return finish(row, kind, end, JobStatus.cancelled, 'cancel_requested', common);
   if (tries >= row.maxAttempts) return finish(row, kind, end, JobStatus.dead, 'attempts', common);
   if (lapses > 1) return reschedule(row, kind, end, now + backoffMs(row.retry, lapses - 1, fraction), common);
-  return {
-    operation: endAttempt(row, kind, end, { ...common, status: JobStatus.enqueued, runAt: row.runAt, enqueuedAt: now }),
-    timer: { kind: 'deadline', at: now + ENQUEUED_LOOK_MIN_MS },
-    deadLetter: null,
-  };
+  return requeue(row, kind, end, now, common);
 }
 
 /** Cancels a job that waits; null when the row is not waiting (the caller answers from its status). */
@@ -98,6 +145,12 @@ export function decideCancel(row: JobRow, now: EpochMs, reason: string): CancelW
   };
 }
 
+/** Whether a job that waits must not be started any more. */
+export function isExpired(row: JobRow, now: EpochMs): boolean {
+  const waits = row.status === JobStatus.scheduled || row.status === JobStatus.enqueued;
+  return waits && row.expiresAt !== null && row.expiresAt <= now;
+}
+
 /** What the reaper does about a job that one of its rows names (design section 8: one rule for all three tables). */
 export type SettleDecision =
   /** Nothing to do: the job has its own later timer, or there is none any more. */
@@ -109,12 +162,15 @@ export type SettleDecision =
   /** Waits for a claim: published again if its message is gone, and looked at again. */
   | { readonly kind: 'waiting'; readonly publishedAt: EpochMs }
   | { readonly kind: 'look_again'; readonly at: EpochMs }
+  /** Waits, and must not be started any more. */
+  | { readonly kind: 'expire' }
   | { readonly kind: 'lapse'; readonly lapse: LapseKind };
 
 /** @param publishedAt when the row at hand says the message was last published; null: when the job was enqueued. */
 export function decideSettle(row: JobRow | null, publishedAt: EpochMs | null, now: EpochMs): SettleDecision {
   if (row === null) return { kind: 'done' };
   if (isTerminal(row.status)) return { kind: 'finished' };
+  if (isExpired(row, now)) return { kind: 'expire' };
   switch (row.status) {
     case JobStatus.scheduled:
       return row.runAt <= now ? { kind: 'enqueue' } : { kind: 'done' };
@@ -130,6 +186,31 @@ export function decideSettle(row: JobRow | null, publishedAt: EpochMs | null, no
   }
 }
 
+/** Straight back to the ready stream, which is published after the round; a deadline row looks after it. */
+function requeue(
+  row: JobRow,
+  clock: ClockCondition,
+  end: AttemptEnd,
+  now: EpochMs,
+  counters: Counters,
+): AttemptDecision {
+  return {
+    operation: endAttempt(row, clock, end, {
+      ...counters,
+      status: JobStatus.enqueued,
+      runAt: row.runAt,
+      enqueuedAt: now,
+    }),
+    timer: { kind: 'deadline', at: now + ENQUEUED_LOOK_MIN_MS },
+    deadLetter: null,
+  };
+}
+
+/** The try does not count, and says nothing of whether workers survive the job. */
+function uncounted(row: JobRow): Counters {
+  return { tries: row.tries, lapses: 0, lastError: row.lastError };
+}
+
 type Counters = Pick<EndAttempt['next'], 'tries' | 'lapses' | 'lastError'> & { readonly lostClaims?: number };
 
 function finish(
@@ -137,13 +218,13 @@ function finish(
   clock: ClockCondition,
   end: AttemptEnd,
   status: typeof JobStatus.cancelled | typeof JobStatus.dead,
-  reason: 'cancel_requested' | 'attempts' | 'not_retryable',
+  reason: 'cancel_requested' | 'cancelled_by_worker' | 'attempts' | 'not_retryable',
   counters: Counters,
 ): AttemptDecision {
   return {
     operation: endAttempt(row, clock, end, { ...counters, status, runAt: row.runAt, finishedAt: end.endedAt, reason }),
     timer: null,
-    deadLetter: reason === 'cancel_requested' ? null : reason,
+    deadLetter: reason === 'attempts' || reason === 'not_retryable' ? reason : null,
   };
 }
 

@@ -1,5 +1,5 @@
 import { ATTEMPTS_KEPT } from './limits.ts';
-import type { AttemptEnd, JobRow } from './job.ts';
+import type { AttemptEnd, JobRow, RetryPolicy } from './job.ts';
 import { JobStatus, type Priority } from './job-status.ts';
 import type { EpochMs } from './time.ts';
 
@@ -8,7 +8,8 @@ import type { EpochMs } from './time.ts';
  * positive only (`!=` and `= null` succeed on an absent row and make a zombie) and name what the caller knows, so that the
  * hot edges need no read before their round.
  */
-export type Operation = Create | Enqueue | Claim | Heartbeat | Succeed | EndAttempt | CancelWaiting;
+export type Operation =
+  Create | Enqueue | Claim | Heartbeat | Succeed | EndAttempt | CancelWaiting | RequestCancel | Change | Replay;
 export type Edge = Operation['edge'];
 
 export interface Create {
@@ -95,9 +96,46 @@ export interface CancelWaiting {
   readonly reason: string;
 }
 
+/** running -> running: the worker is asked to stop; its next report, lapse or snooze ends the job as cancelled. */
+export interface RequestCancel {
+  readonly edge: 'request_cancel';
+  readonly jobId: string;
+  readonly attempt: number;
+}
+
+/** What a PATCH or a run now may change on a job that waits for its time. Absent: left as it is. */
+export interface JobChanges {
+  readonly runAt?: EpochMs;
+  readonly scheduledFor?: EpochMs;
+  readonly payload?: string | null;
+  readonly payloadBytes?: number;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly maxAttempts?: number;
+  readonly timeoutS?: number;
+  readonly retry?: RetryPolicy;
+  readonly priority?: Priority;
+  readonly expiresAt?: EpochMs | null;
+}
+
+/** scheduled -> scheduled. Its due row is written first when runAt changes. */
+export interface Change {
+  readonly edge: 'change';
+  readonly jobId: string;
+  readonly expect: { readonly attempt: number; readonly runAt: EpochMs };
+  readonly changes: JobChanges;
+}
+
+/** dead -> scheduled, with as many tries again. */
+export interface Replay {
+  readonly edge: 'replay';
+  readonly jobId: string;
+  readonly expect: { readonly attempt: number; readonly runAt: EpochMs; readonly finishedAt: EpochMs };
+  readonly runAt: EpochMs;
+}
+
 /** The columns that conditions name: what a failed batch returns for each of its rows that exists. */
 export type ConditionColumns = Partial<
-  Pick<JobRow, 'status' | 'attempt' | 'runAt' | 'cancelRequested' | 'leaseUntil' | 'deadlineAt'>
+  Pick<JobRow, 'status' | 'attempt' | 'runAt' | 'cancelRequested' | 'leaseUntil' | 'deadlineAt' | 'finishedAt'>
 >;
 
 /** `clock` = everything but the server's clock agrees, and only the server can judge its clock. */
@@ -138,6 +176,21 @@ export function judgeCondition(operation: Operation, row: ConditionColumns | und
           row.attempt === operation.expect.attempt &&
           row.runAt === operation.expect.runAt,
       );
+    case 'request_cancel':
+      return verdict(row.status === JobStatus.running && row.attempt === operation.attempt);
+    case 'change':
+      return verdict(
+        row.status === JobStatus.scheduled &&
+          row.attempt === operation.expect.attempt &&
+          row.runAt === operation.expect.runAt,
+      );
+    case 'replay':
+      return verdict(
+        row.status === JobStatus.dead &&
+          row.attempt === operation.expect.attempt &&
+          row.runAt === operation.expect.runAt &&
+          row.finishedAt === operation.expect.finishedAt,
+      );
   }
 }
 
@@ -166,6 +219,14 @@ export function bearsMark(operation: Operation, row: JobRow | undefined): boolea
       return sameEnd(row.ends.get(operation.expect.attempt), operation.end);
     case 'cancel':
       return row.status === JobStatus.cancelled && row.finishedAt === operation.finishedAt;
+    case 'request_cancel':
+      // Whoever asked: the worker is told once.
+      return row.attempt === operation.attempt && row.cancelRequested;
+    case 'change':
+      return bearsChanges(operation.changes, row);
+    case 'replay':
+      // Its run_at is ours alone until the job runs again, and then the attempt has moved on from the dead one.
+      return row.status !== JobStatus.dead && (row.runAt === operation.runAt || row.attempt > operation.expect.attempt);
   }
 }
 
@@ -186,11 +247,32 @@ export function operationBytes(operation: Operation): number {
       return fixed + (operation.result?.length ?? 0);
     case 'end_attempt':
       return fixed + 2 * (operation.end.error?.length ?? 0);
+    case 'change':
+      return fixed + 600 + (operation.changes.payloadBytes ?? 0);
     case 'enqueue':
     case 'claim':
     case 'cancel':
+    case 'request_cancel':
+    case 'replay':
       return fixed;
   }
+}
+
+/** A row that says all that we asked for is as good as changed by us. */
+function bearsChanges(changes: JobChanges, row: JobRow): boolean {
+  return (Object.keys(changes) as (keyof JobChanges)[]).every(
+    (name) => changes[name] === undefined || sameValue(changes[name], row[name]),
+  );
+}
+
+/** Of plain values and flat objects, such as labels and a retry policy. */
+function sameValue(one: unknown, other: unknown): boolean {
+  if (typeof one !== 'object' || typeof other !== 'object' || one === null || other === null) return one === other;
+  const names = Object.keys(one);
+  return (
+    names.length === Object.keys(other).length &&
+    names.every((name) => (one as Record<string, unknown>)[name] === (other as Record<string, unknown>)[name])
+  );
 }
 
 function verdict(holds: boolean): ConditionVerdict {

@@ -117,6 +117,7 @@ export function decodeConditionColumns(row: Row): ConditionColumns {
     ...(names.has('cancel_requested') && { cancelRequested: flag(row, 'cancel_requested') }),
     ...(names.has('lease_until') && { leaseUntil: timeOrNull(row, 'lease_until') }),
     ...(names.has('deadline_at') && { deadlineAt: timeOrNull(row, 'deadline_at') }),
+    ...(names.has('finished_at') && { finishedAt: timeOrNull(row, 'finished_at') }),
   };
 }
 
@@ -140,7 +141,7 @@ interface StoredEnd {
   readonly error: string | null;
 }
 
-function encodeRetry(retry: RetryPolicy): StoredRetry {
+export function encodeRetry(retry: RetryPolicy): StoredRetry {
   return { kind: retry.kind, base_s: retry.baseS, factor: retry.factor, cap_s: retry.capS, jitter: retry.jitter };
 }
 
@@ -210,7 +211,7 @@ function entries<Key, Value>(row: Row, name: string): Iterable<[Key, Value]> {
   return (row.get(name) as Map<Key, Value> | null) ?? [];
 }
 
-function mapOrUnset<Key, Value>(map: ReadonlyMap<Key, Value>): ReadonlyMap<Key, Value> | undefined {
+export function mapOrUnset<Key, Value>(map: ReadonlyMap<Key, Value>): ReadonlyMap<Key, Value> | undefined {
   return map.size === 0 ? undefined : map;
 }
 

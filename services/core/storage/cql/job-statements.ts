@@ -2,6 +2,7 @@ import { types } from 'cassandra-driver';
 import {
   forgottenAttempt,
   type CancelWaiting,
+  type Change,
   type Claim,
   type ClockCondition,
   type Create,
@@ -9,10 +10,11 @@ import {
   type Enqueue,
   type Heartbeat,
   type Operation,
+  type Replay,
   type Succeed,
 } from '../../domain/operation.ts';
 import { cohortOf } from '../../domain/ids.ts';
-import { encodeEnd, encodeJob, encodeStart, JOB_COLUMNS, timestamp } from '../row-codec.ts';
+import { encodeEnd, encodeJob, encodeRetry, encodeStart, JOB_COLUMNS, mapOrUnset, timestamp } from '../row-codec.ts';
 import type { Bound } from '../statement.ts';
 
 // The table `jobs`: LWT only, LOCAL_QUORUM with LOCAL_SERIAL, never re-sent by the driver (session.conditional). Facts probed
@@ -75,6 +77,24 @@ const CANCEL_WAITING = `
   WHERE cohort = ? AND job_id = ?
   IF status = ? AND attempt = ? AND run_at = ?`;
 
+const REQUEST_CANCEL = `
+  UPDATE jobs SET cancel_requested = true
+  WHERE cohort = ? AND job_id = ?
+  IF status = 'running' AND attempt = ?`;
+
+/** What is not to be changed stays unset. */
+const CHANGE = `
+  UPDATE jobs SET run_at = ?, scheduled_for = ?, payload = ?, payload_bytes = ?, labels = ?, max_attempts = ?,
+    timeout_s = ?, retry = ?, priority = ?, expires_at = ?
+  WHERE cohort = ? AND job_id = ?
+  IF status = 'scheduled' AND attempt = ? AND run_at = ?`;
+
+const REPLAY = `
+  UPDATE jobs SET status = 'scheduled', run_at = ?, tries = 0, lapses = 0, lost_claims = 0, finished_at = null,
+    reason = null
+  WHERE cohort = ? AND job_id = ?
+  IF status = 'dead' AND attempt = ? AND run_at = ? AND finished_at = ?`;
+
 const READ_JOBS = `SELECT ${JOB_COLUMNS.join(', ')} FROM jobs WHERE cohort = ? AND job_id IN ?`;
 
 export const JOB_STATEMENTS: readonly string[] = [
@@ -85,6 +105,9 @@ export const JOB_STATEMENTS: readonly string[] = [
   SUCCEED,
   ...Object.values(END_ATTEMPT),
   CANCEL_WAITING,
+  REQUEST_CANCEL,
+  CHANGE,
+  REPLAY,
   READ_JOBS,
 ];
 
@@ -108,6 +131,12 @@ export function operationStatement(operation: Operation): Bound {
       return endAttempt(operation);
     case 'cancel':
       return cancelWaiting(operation);
+    case 'request_cancel':
+      return { cql: REQUEST_CANCEL, values: [...key(operation), operation.attempt] };
+    case 'change':
+      return change(operation);
+    case 'replay':
+      return replay(operation);
   }
 }
 
@@ -189,6 +218,47 @@ function endAttempt(operation: EndAttempt): Bound {
       expect.attempt,
       timestamp(expect.runAt),
       expect.cancelRequested,
+    ],
+  };
+}
+
+function change(operation: Change): Bound {
+  const { expect, changes } = operation;
+  return {
+    cql: CHANGE,
+    values: [
+      setOrUnset(changes.runAt, timestamp),
+      setOrUnset(changes.scheduledFor, timestamp),
+      changes.payload,
+      changes.payloadBytes,
+      // Null empties a map.
+      setOrUnset(changes.labels, (labels) => mapOrUnset(new Map(Object.entries(labels))) ?? null),
+      changes.maxAttempts,
+      changes.timeoutS,
+      setOrUnset(changes.retry, encodeRetry),
+      changes.priority,
+      setOrUnset(changes.expiresAt, (at) => timestamp(at)),
+      ...key(operation),
+      expect.attempt,
+      timestamp(expect.runAt),
+    ],
+  };
+}
+
+function setOrUnset<Value>(value: Value | undefined, encode: (value: Value) => unknown): unknown {
+  return value === undefined ? undefined : encode(value);
+}
+
+function replay(operation: Replay): Bound {
+  const { expect, runAt } = operation;
+  return {
+    cql: REPLAY,
+    values: [
+      timestamp(runAt),
+      ...key(operation),
+      expect.attempt,
+      timestamp(expect.runAt),
+      timestamp(expect.finishedAt),
     ],
   };
 }
