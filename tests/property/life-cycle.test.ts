@@ -159,7 +159,12 @@ describe('the end of an attempt', () => {
           assert.deepEqual(timer, { kind: 'deadline', at: NOW + MINUTE_MS });
         } else {
           assert.equal(next.status, JobStatus.scheduled);
-          assert.ok(next.runAt > NOW && next.runAt <= NOW + row.retry.capS * 1_000);
+          const mostMs = Math.min(row.retry.baseS * 2 ** (row.lapses - 1), row.retry.capS) * 1_000;
+          const waitMs = next.runAt - NOW;
+          assert.ok(
+            waitMs >= 1 && waitMs <= mostMs && (row.retry.jitter !== 'none' || waitMs === mostMs),
+            `${waitMs} ms`,
+          );
         }
       }),
     );
