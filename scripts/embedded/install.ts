@@ -2,7 +2,7 @@
 
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { once } from 'node:events';
 import { withLock } from './lock.ts';
@@ -10,8 +10,8 @@ import { type Progress, withProgress } from './progress.ts';
 import { CACHE_DIR } from './settings.ts';
 import { tiedToUs } from './tied-child.ts';
 
-export const NATS_VERSION = 'v2.15.2';
-export const CQLSH_VERSION = '6.2.2';
+const NATS_VERSION = 'v2.15.2';
+const CQLSH_VERSION = '6.2.2';
 const POM = join(import.meta.dirname, 'pom.xml');
 
 /** Runs a command to its end. Throws with the end of its output when it fails. */
@@ -30,24 +30,26 @@ async function run(command: string, args: readonly string[], environment: NodeJS
   if (code !== 0) throw new Error(`${[command, ...args].join(' ')} failed:\n${output}`);
 }
 
-/** Fills a folder of the cache once. The marker is written last, so that a run cut short is done again. */
+/**
+ * Fills a folder of the cache once. The name is a link, set when all is there, to a folder that no other run writes to:
+ * what a run cut short has started (pip, the Go compiler) may live on for seconds and spoils nothing.
+ */
 async function installOnce(
   progress: Progress,
   item: { readonly folder: string; readonly title: string; readonly fill: (dir: string) => Promise<void> },
 ): Promise<string> {
-  const dir = join(CACHE_DIR, item.folder);
-  const marker = join(dir, '.complete');
-  if (existsSync(marker)) return dir;
+  const link = join(CACHE_DIR, item.folder);
+  if (existsSync(link)) return link;
   await withProgress(progress, item.title, () =>
-    withLock(`${dir}.lock`, async () => {
-      if (existsSync(marker)) return;
-      rmSync(dir, { recursive: true, force: true });
-      mkdirSync(dir, { recursive: true });
+    withLock(`${link}.lock`, async () => {
+      if (existsSync(link)) return;
+      const dir = mkdtempSync(`${link}-`);
       await item.fill(dir);
-      writeFileSync(marker, '');
+      rmSync(link, { force: true });
+      symlinkSync(dir, link);
     }),
   );
-  return dir;
+  return link;
 }
 
 /** Returns the folder with Cassandra's jars: 100 files, 66 MB, 14 s from an empty cache. */

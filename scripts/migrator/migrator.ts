@@ -3,8 +3,8 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { errors, types, type Client } from 'cassandra-driver';
-import { innerErrors } from '../../services/core/storage/errors.ts';
+import { types, type Client } from 'cassandra-driver';
+import { describeCause } from '../../services/core/storage/errors.ts';
 import { createDriver, type CassandraConfig } from '../../services/core/storage/session.ts';
 import { loadTemplate, loadVersions, type SchemaVersion } from './versions.ts';
 
@@ -259,10 +259,8 @@ async function connect(client: Client, target: CassandraConfig): Promise<void> {
   try {
     await client.connect();
   } catch (cause) {
-    const reason =
-      cause instanceof errors.NoHostAvailableError ? innerErrors(cause).map(String).join('; ') : String(cause);
     throw new Error(
-      `Cassandra does not answer at ${target.contactPoints.join(', ')} (PUNCTUAL_CASSANDRA_CONTACT_POINTS): ${reason}`,
+      `Cassandra does not answer at ${target.contactPoints.join(', ')} (PUNCTUAL_CASSANDRA_CONTACT_POINTS): ${describeCause(cause)}`,
       { cause },
     );
   }

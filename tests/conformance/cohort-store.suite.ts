@@ -251,6 +251,15 @@ export function cohortStoreSuite(harness: () => CohortStoreHarness): void {
     assert.ok(bearsMark(operation, row));
   });
 
+  it('finds its mark again, whatever the text of an error', async () => {
+    const job = await running();
+    const operation = endAttempt(job, 'before_deadline');
+    const odd = { ...operation, end: { ...operation.end, error: 'half a pair \ud800, a zero \u0000' } };
+    await applies(odd);
+    assert.ok(bearsMark(odd, await read(job.jobId)));
+    assert.ok(!bearsMark(operation, await read(job.jobId)));
+  });
+
   it('judges each of a mixed batch by its own condition', async () => {
     const cohort = newCohort();
     const jobs = [0, 1, 2].map((member) => jobRow(cohort, member, { status: JobStatus.enqueued }));

@@ -1,13 +1,14 @@
 // The store ports, on the fake that other tests use and on a real Cassandra.
 
-import { after, before, describe } from 'node:test';
+import { before, describe } from 'node:test';
 import { types, type Client } from 'cassandra-driver';
 import { dayOf, HISTORY_STRIPES, hourOf } from '../../services/core/domain/bucket.ts';
 import type { DeadLetter, FinishedJob } from '../../services/core/ports/history-store.ts';
 import { systemClock } from '../../services/core/runtime/system-clock.ts';
 import { createStores, type Stores } from '../../services/core/storage/stores.ts';
-import { Cleanups, testDriver, testSession } from '../support/cassandra.ts';
+import { testDriver, testSession } from '../support/cassandra.ts';
 import { MemoryStores } from '../support/memory-store.ts';
+import { suiteCleanup } from '../support/suite-cleanup.ts';
 import { cohortStoreSuite } from './cohort-store.suite.ts';
 import { historyStoreSuite, keyStoreSuite, settingsStoreSuite, type OtherStoresHarness } from './other-stores.suite.ts';
 import { timerStoreSuite } from './timer-store.suite.ts';
@@ -37,11 +38,10 @@ describe('stores in memory', () => {
 
 describe('stores on Cassandra', () => {
   let harness: Harness;
-  const cleanups = new Cleanups();
-  after(() => cleanups.run());
+  const cleanup = suiteCleanup();
   before(async () => {
-    const { session, target } = await testSession(cleanups);
-    const client = await testDriver(cleanups, target);
+    const { session, target } = await testSession(cleanup);
+    const client = await testDriver(cleanup, target);
     harness = {
       ...createStores(session, { clock: systemClock }),
       finishedOf: (queue, at) => finishedOf(client, queue, at),

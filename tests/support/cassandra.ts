@@ -6,27 +6,9 @@ import { applySchema, dropKeyspace, type SchemaTarget } from '../../scripts/migr
 import { systemClock } from '../../services/core/runtime/system-clock.ts';
 import { createDriver, openSession, type Session } from '../../services/core/storage/session.ts';
 import type { Telemetry } from '../../services/core/ports/telemetry.ts';
-import { sharedServers } from './servers.ts';
+import { type Cleanup, sharedServers } from './servers.ts';
 
 const silent: Telemetry = { count: () => {}, observe: () => {}, gauge: () => {}, dropGauge: () => {} };
-
-/** What a test's context and a suite's Cleanups have in common. */
-interface Cleanup {
-  after(undo: () => Promise<void>): void;
-}
-
-/** Collects what a `before` hook leaves behind, for the suite's `after` hook to undo, the last first. */
-export class Cleanups implements Cleanup {
-  readonly #undo: (() => Promise<void>)[] = [];
-
-  after(undo: () => Promise<void>): void {
-    this.#undo.push(undo);
-  }
-
-  async run(): Promise<void> {
-    for (const undo of this.#undo.reverse()) await undo();
-  }
-}
 
 /** Where a keyspace of the test's own would be; it is dropped after the test, whether it was created or not. */
 export function testKeyspace(test: Cleanup): SchemaTarget {

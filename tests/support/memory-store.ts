@@ -3,7 +3,7 @@
 
 import { bucketOf } from '../../services/core/domain/bucket.ts';
 import { cohortOf } from '../../services/core/domain/ids.ts';
-import type { JobRow } from '../../services/core/domain/job.ts';
+import type { AttemptEnd, JobRow } from '../../services/core/domain/job.ts';
 import { JobStatus } from '../../services/core/domain/job-status.ts';
 import {
   forgottenAttempt,
@@ -330,14 +330,14 @@ function changed(operation: Operation, row: JobRow | undefined, now: EpochMs): J
         finishedAt: operation.end.endedAt,
         result: operation.result ?? row.result,
         heard: true,
-        ends: withEntry(row.ends, operation.attempt, operation.end),
+        ends: withEntry(row.ends, operation.attempt, stored(operation.end)),
       };
     case 'end_attempt':
       return {
         ...row,
         ...operation.next,
         ...notRunning,
-        ends: withEntry(row.ends, operation.expect.attempt, operation.end),
+        ends: withEntry(row.ends, operation.expect.attempt, stored(operation.end)),
       };
     case 'cancel':
       return { ...row, status: JobStatus.cancelled, finishedAt: operation.finishedAt, reason: operation.reason };
@@ -362,6 +362,11 @@ function changed(operation: Operation, row: JobRow | undefined, now: EpochMs): J
 /** An undefined change leaves its column alone. */
 function definedOnly(changes: JobChanges): JobChanges {
   return Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
+}
+
+/** Text is stored as UTF-8, which half a surrogate pair does not survive. */
+function stored(end: AttemptEnd): AttemptEnd {
+  return { ...end, error: end.error?.toWellFormed() ?? null };
 }
 
 const ALL_COLUMNS: readonly (keyof ConditionColumns)[] = [

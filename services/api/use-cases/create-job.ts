@@ -16,7 +16,7 @@ import type { ReadyQueue } from '../../core/ports/ready-queue.ts';
 import type { Log, Telemetry } from '../../core/ports/telemetry.ts';
 import type { Rounds } from '../../core/rounds/rounds.ts';
 import type { Timers } from '../../core/timers/timers.ts';
-import type { OpenCohorts } from './open-cohorts.ts';
+import type { OpenCohorts, Place } from './open-cohorts.ts';
 import { OUTCOME_UNKNOWN, problemOfRound, withStore } from './store-problems.ts';
 import type { CreatedJob, CreateJob } from './types.ts';
 
@@ -77,10 +77,11 @@ export class JobCreator {
 
   async #createUnkeyed(request: CreateJob): Promise<Result<CreatedJob>> {
     for (let other = 0; ; other += 1) {
-      const { jobId } = this.#place(request, this.#parts.clock.now());
+      const { jobId, cohort } = this.#place(request, this.#parts.clock.now());
       const result = await withStore(() => this.#write(jobId, request, this.#parts.clock.now()));
       const elsewhere = !result.ok && result.problem.code === 'store_unavailable' && other < OTHER_COHORTS_MAX;
       if (!elsewhere) return result;
+      this.#parts.cohorts.leave(cohort);
     }
   }
 
@@ -194,7 +195,7 @@ export class JobCreator {
     return at <= this.#parts.clock.now() && this.#parts.queue.connected();
   }
 
-  #place(request: CreateJob, baseTime: EpochMs): { readonly jobId: string } {
+  #place(request: CreateJob, baseTime: EpochMs): Place {
     const at = wantedAt(request, baseTime);
     const bucket = this.#takesFastPath(at) ? null : bucketOf(Math.max(at, baseTime));
     return this.#parts.cohorts.place({ queue: request.queue, priority: request.priority, bucket });

@@ -16,6 +16,7 @@ interface OpenCohort {
   readonly shard: number;
   readonly openedAt: MonotonicMs;
   readonly key: string;
+  readonly isDueNow: boolean;
   members: number;
 }
 
@@ -32,7 +33,7 @@ export class OpenCohorts {
   readonly #shards: number;
   readonly #size: number;
   readonly #open = new Map<string, OpenCohort>();
-  readonly #dueNow = new Map<string, OpenCohort>();
+  readonly #byCohort = new Map<string, OpenCohort>();
 
   constructor(parts: { clock: Clock; random: Random; shards: number; size: number }) {
     this.#clock = parts.clock;
@@ -56,20 +57,29 @@ export class OpenCohorts {
 
   /** A round on the cohort starts. */
   roundStarts(cohort: string): void {
-    const open = this.#dueNow.get(cohort);
-    if (open === undefined) return;
-    this.#dueNow.delete(cohort);
-    if (this.#open.get(open.key) === open) this.#open.delete(open.key);
+    if (this.#byCohort.get(cohort)?.isDueNow === true) this.leave(cohort);
   }
 
-  #renew(key: string, dueNow: boolean): OpenCohort {
-    if (this.#open.size >= OPEN_MAX) this.#open.clear();
+  /** New jobs go elsewhere from now on, for example because the cohort's replicas are away. */
+  leave(cohort: string): void {
+    const open = this.#byCohort.get(cohort);
+    if (open === undefined) return;
+    this.#byCohort.delete(cohort);
+    this.#open.delete(open.key);
+  }
+
+  #renew(key: string, isDueNow: boolean): OpenCohort {
     const former = this.#open.get(key);
-    if (former !== undefined) this.#dueNow.delete(former.cohort);
+    if (former !== undefined) this.leave(former.cohort);
+    if (this.#open.size >= OPEN_MAX) {
+      this.#open.clear();
+      this.#byCohort.clear();
+    }
     const cohort = jobCohort(this.#random.bytes(COHORT_ENTROPY_BYTES));
-    const open = { cohort, shard: shardOf(cohort, this.#shards), openedAt: this.#clock.monotonic(), key, members: 0 };
+    const shard = shardOf(cohort, this.#shards);
+    const open = { cohort, shard, openedAt: this.#clock.monotonic(), key, isDueNow, members: 0 };
     this.#open.set(key, open);
-    if (dueNow) this.#dueNow.set(cohort, open);
+    this.#byCohort.set(cohort, open);
     return open;
   }
 

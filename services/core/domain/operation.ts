@@ -288,7 +288,8 @@ function sameEnd(found: AttemptEnd | undefined, ours: AttemptEnd): boolean {
     found !== undefined &&
     found.endedAt === ours.endedAt &&
     found.outcome === ours.outcome &&
-    found.error === ours.error
+    // Stored as UTF-8, which half a surrogate pair does not survive.
+    found.error === (ours.error?.toWellFormed() ?? null)
   );
 }
 

@@ -12,8 +12,20 @@ export type Access = 'read' | 'write';
 export function toStoreError(cause: unknown, access: Access): StoreError {
   if (cause instanceof StoreError) return cause;
   const kind = kindOf(cause);
-  const message = cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause);
-  return new StoreError(access === 'read' && kind === 'unknown' ? 'unavailable' : kind, message, { cause });
+  return new StoreError(access === 'read' && kind === 'unknown' ? 'unavailable' : kind, describeCause(cause), {
+    cause,
+  });
+}
+
+/** One line for a log: the driver's own message for several hosts shows one of them, with its stack. */
+export function describeCause(cause: unknown): string {
+  if (cause instanceof errors.NoHostAvailableError) {
+    const hosts = Object.entries(hostErrors(cause)).map(
+      ([host, each]) => `${host}: ${describeCause(each ?? 'not asked')}`,
+    );
+    return hosts.length === 0 ? cause.message : hosts.join('; ');
+  }
+  return cause instanceof Error ? cause.message || cause.name : String(cause);
 }
 
 function kindOf(cause: unknown): StoreErrorKind {
@@ -51,9 +63,13 @@ function kindOfResponse(code: number): StoreErrorKind {
   }
 }
 
+function hostErrors(error: errors.NoHostAvailableError): Readonly<Record<string, unknown>> {
+  return (error.innerErrors as Record<string, unknown> | null) ?? {};
+}
+
 /** What each host said; null where it was not asked. */
 export function innerErrors(error: errors.NoHostAvailableError): readonly unknown[] {
-  return Object.values((error.innerErrors as Record<string, unknown> | null) ?? {});
+  return Object.values(hostErrors(error));
 }
 
 /** The driver lists what each host said when none is left: one ambiguous answer makes the whole ambiguous. */

@@ -5,7 +5,7 @@ import { SECOND_MS } from '../domain/limits.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Log, Telemetry } from '../ports/telemetry.ts';
 import { STATEMENTS } from './cql/statements.ts';
-import { innerErrors, toStoreError, type Access } from './errors.ts';
+import { describeCause, innerErrors, toStoreError, type Access } from './errors.ts';
 import { RequestGate } from './request-gate.ts';
 import { requireSchema, SchemaError } from './schema-version.ts';
 import type { Bound, Row } from './statement.ts';
@@ -51,6 +51,8 @@ const READ_TIMEOUT_MS = 4 * SECOND_MS;
 const CONNECT_TIMEOUT_MS = 5 * SECOND_MS;
 const CONNECT_RETRY_FIRST_MS = 250;
 const CONNECT_RETRY_MAX_MS = 5 * SECOND_MS;
+/** The driver's own 10 min would leave us without a node for as long again as it was away: 31 s after one of 20 s. */
+const RECONNECT_MAX_MS = 2 * SECOND_MS;
 const IN_FLIGHT_MAX: Record<RequestClass, number> = { round: 128, plain: 256, read: 128 };
 /** At the lowest rate measured on three nodes (350 rounds/s) so many wait 6 s, below an operation's deadline. */
 const WAITING_MAX: Record<RequestClass, number> = { round: 2_048, plain: 8_192, read: 4_096 };
@@ -79,11 +81,15 @@ export class Session {
   readonly #client: Client;
   readonly #loadBalancing: policies.loadBalancing.LoadBalancingPolicy;
   readonly #telemetry: Telemetry;
+  /** Every node object that the driver ever made. */
+  readonly #hosts = new Set<object>();
   readonly #gates: Record<RequestClass, RequestGate>;
 
   constructor(driver: Driver, keyspace: string, telemetry: Telemetry) {
     this.#client = driver.client;
     this.#loadBalancing = driver.loadBalancing;
+    for (const host of driver.client.hosts.values()) this.#hosts.add(host);
+    driver.client.on('hostAdd', (host: object) => this.#hosts.add(host));
     this.keyspace = keyspace;
     this.#telemetry = telemetry;
     this.#gates = { round: this.#gate('round'), plain: this.#gate('plain'), read: this.#gate('read') };
@@ -145,7 +151,7 @@ export class Session {
 
   /** Waits for nothing: stop the callers first. */
   async close(): Promise<void> {
-    await this.#client.shutdown();
+    await shutDown(this.#client, this.#hosts);
   }
 
   #send(statements: readonly Bound[], options: QueryOptions): Promise<types.ResultSet> {
@@ -198,7 +204,7 @@ export async function openSession(config: CassandraConfig, deps: SessionDeps): P
       await driver.client.shutdown().catch(() => undefined);
       if (cause instanceof SchemaError) throw cause;
       if (isMissingKeyspace(cause)) throw new SchemaError(config.keyspace, 'does not exist', { cause });
-      const error = cause instanceof Error ? cause : new Error(String(cause));
+      const error = new Error(describeCause(cause), { cause });
       const retryInMs = Math.min(CONNECT_RETRY_FIRST_MS * 2 ** (attempt - 1), CONNECT_RETRY_MAX_MS);
       deps.onConnectFailure?.({ attempt, error, retryInMs });
       await deps.clock.sleep(retryInMs, deps.signal);
@@ -222,7 +228,14 @@ export function createDriver(
     localDataCenter: config.localDatacenter,
     socketOptions: { readTimeout: options.readTimeoutMs ?? READ_TIMEOUT_MS, connectTimeout: CONNECT_TIMEOUT_MS },
     queryOptions: LEVELS,
-    policies: { loadBalancing },
+    policies: {
+      loadBalancing,
+      reconnection: new policies.reconnection.ExponentialReconnectionPolicy(
+        CONNECT_RETRY_FIRST_MS,
+        RECONNECT_MAX_MS,
+        false,
+      ),
+    },
     // Map: an object would take a label named __proto__ for its prototype.
     encoding: { useUndefinedAsUnset: true, map: Map },
   };
@@ -238,6 +251,16 @@ export function createDriver(
     if (level === 'error' || level === 'warning') options.log?.warn(`cassandra: ${message}`, { source });
   });
   return { client, loadBalancing };
+}
+
+/**
+ * When the driver has lost every node it makes a new Host of the first that it reaches again and forgets the old one, which
+ * keeps its connection, or goes on dialling, and the process alive with it.
+ */
+async function shutDown(client: Client, hosts: Iterable<object>): Promise<void> {
+  await client.shutdown();
+  // Not in the driver's types.
+  for (const host of hosts) await (host as { shutdown?(waitForPending: boolean): Promise<void> }).shutdown?.(false);
 }
 
 /** Absent after the last page, which the driver's types leave out. */
