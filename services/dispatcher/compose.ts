@@ -9,7 +9,7 @@ import { Dispatcher } from './dispatcher.ts';
 export const composeDispatcher: Compose = async (context) => {
   const { config, clock, random, telemetry, log } = context;
   const foundation = await layFoundation(context, { busRequired: true });
-  const { stores, rounds, timers, publisher, hints, leases, clusterStartedAt } = foundation;
+  const { stores, rounds, timers, publisher, canceller, hints, leases, clusterStartedAt } = foundation;
 
   const dispatcher = new Dispatcher({
     timerStore: stores.timers,
@@ -18,6 +18,7 @@ export const composeDispatcher: Compose = async (context) => {
     rounds,
     timers,
     publisher,
+    canceller,
     hints,
     clock,
     telemetry,

@@ -1,5 +1,6 @@
 import type { JobRow } from '../core/domain/job.ts';
 import { JobStatus } from '../core/domain/job-status.ts';
+import { isExpired } from '../core/domain/life-cycle.ts';
 import { ABSENT_JOB_GRACE_MS, SECOND_MS } from '../core/domain/limits.ts';
 import type { DueEntry } from '../core/domain/operation.ts';
 import type { EpochMs } from '../core/domain/time.ts';
@@ -10,6 +11,8 @@ export type DuePlan =
   /** Enqueued already, but perhaps never published: a second message is harmless, a missing one is late. */
   | { readonly kind: 'publish'; readonly attempt: number }
   | { readonly kind: 'look_again'; readonly at: EpochMs }
+  /** Past its expires_at: not started any more. */
+  | { readonly kind: 'expire'; readonly job: JobRow }
   | { readonly kind: 'settle' };
 
 export interface DueContext {
@@ -28,6 +31,7 @@ export function planDue(due: DueEntry, job: JobRow | null, context: DueContext):
     const waited = context.now - context.firstSeenAt;
     return waited < ABSENT_JOB_GRACE_MS ? { kind: 'look_again', at: context.now + SECOND_MS } : { kind: 'settle' };
   }
+  if (isExpired(job, context.now)) return { kind: 'expire', job };
   if (job.status === JobStatus.scheduled) {
     return job.runAt <= due.runAt ? { kind: 'enqueue', attempt: job.attempt } : { kind: 'settle' };
   }

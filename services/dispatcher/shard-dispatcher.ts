@@ -2,6 +2,7 @@ import type { JobRow } from '../core/domain/job.ts';
 import { CURSOR_SAVE_EVERY_MS, READ_AHEAD_MS, SECOND_MS, SHARD_ROWS_IN_MEMORY_MAX } from '../core/domain/limits.ts';
 import type { DueEntry } from '../core/domain/operation.ts';
 import type { EpochMs } from '../core/domain/time.ts';
+import { CancelReason, type WaitingCanceller } from '../core/moves/cancel-waiting.ts';
 import type { ReadyPublisher } from '../core/moves/ready-publisher.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { JobReader } from '../core/ports/job-store.ts';
@@ -19,6 +20,7 @@ export interface ShardDispatcherParts {
   readonly reader: JobReader;
   readonly timers: Timers;
   readonly publisher: ReadyPublisher;
+  readonly canceller: WaitingCanceller;
   readonly clock: Clock;
   readonly telemetry: Telemetry;
   readonly log: Log;
@@ -150,11 +152,15 @@ export class ShardDispatcher {
           case 'look_again':
             this.#lookAgain(held, plan.at);
             return;
+          case 'expire':
+            plan = await this.#expire(held, plan.job);
+            break;
           case 'publish':
             await this.#publish(held, plan.attempt);
             return;
           case 'enqueue':
             plan = await this.#enqueue(held, plan.attempt);
+            break;
         }
       }
       this.#lookAgain(held, clock.now() + SECOND_MS);
@@ -190,6 +196,13 @@ export class ShardDispatcher {
       case 'not_written':
         return { kind: 'look_again', at: clock.now() + SECOND_MS };
     }
+  }
+
+  async #expire(held: Held<DueEntry>, job: JobRow): Promise<DuePlan> {
+    const outcome = await this.#parts.canceller.cancel(job, CancelReason.expired);
+    if (outcome === null || outcome.kind === 'cancelled') return { kind: 'settle' };
+    if (outcome.kind === 'lost') return this.#plan(held, outcome.row);
+    return { kind: 'look_again', at: this.#parts.clock.now() + SECOND_MS };
   }
 
   #plan(held: Held<DueEntry>, job: JobRow | null): DuePlan {

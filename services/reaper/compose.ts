@@ -13,7 +13,7 @@ const SECOND_LOOKS_EVERY_MS = 5 * SECOND_MS;
 export const composeReaper: Compose = async (context) => {
   const { config, clock, random, telemetry, log } = context;
   const foundation = await layFoundation(context, { busRequired: true });
-  const { stores, rounds, timers, publisher, ender, queue, leases, clusterStartedAt } = foundation;
+  const { stores, rounds, timers, publisher, canceller, ender, queue, leases, clusterStartedAt } = foundation;
 
   const settler = new Settler({
     reader: stores.jobs,
@@ -22,6 +22,7 @@ export const composeReaper: Compose = async (context) => {
     timers,
     ender,
     publisher,
+    canceller,
     queue,
     clock,
     random,

@@ -8,6 +8,7 @@ import {
   PUBLISHED_SLACK_MS,
 } from '../core/domain/limits.ts';
 import type { EpochMs } from '../core/domain/time.ts';
+import { CancelReason, type WaitingCanceller } from '../core/moves/cancel-waiting.ts';
 import type { AttemptEnder } from '../core/moves/end-attempt.ts';
 import type { ReadyPublisher } from '../core/moves/ready-publisher.ts';
 import type { Clock } from '../core/ports/clock.ts';
@@ -36,6 +37,7 @@ export interface SettlerParts {
   readonly rounds: Rounds;
   readonly timers: Timers;
   readonly ender: AttemptEnder;
+  readonly canceller: WaitingCanceller;
   readonly history: HistoryStore;
   readonly publisher: ReadyPublisher;
   readonly queue: ReadyQueue;
@@ -90,6 +92,12 @@ export class Settler {
         case 'finished':
           if (owesHistory(found, row)) collectFinished(row, finished);
           return 'settled';
+        case 'expire': {
+          const moved = await this.#expire(row);
+          if (moved.settled !== null) return moved.settled;
+          row = moved.row;
+          break;
+        }
         case 'look_again':
           return await this.#lookAgain(row, decision.at, now);
         case 'waiting':
@@ -110,6 +118,12 @@ export class Settler {
     return this.#again();
   }
 
+  async #expire(row: JobRow): Promise<Moved> {
+    const outcome = await this.#parts.canceller.cancel(row, CancelReason.expired);
+    if (outcome === null || outcome.kind === 'cancelled') return { settled: 'settled' };
+    return outcome.kind === 'lost' ? { settled: null, row: outcome.row } : { settled: this.#again() };
+  }
+
   /** Lazy re-arm: heartbeats write no timers, so the row follows the lease here. */
   async #lookAgain(row: JobRow, at: EpochMs, now: EpochMs): Promise<Settled> {
     if (at - now <= LAPSE_RETRY_MS) return { again: at };
@@ -122,7 +136,8 @@ export class Settler {
     const { timers, telemetry } = this.#parts;
     const gone = await ages.messageGone(row, publishedAt, now);
     const waited = now - (row.enqueuedAt ?? row.createdAt);
-    const at = now + Math.min(ENQUEUED_LOOK_MAX_MS, Math.max(ENQUEUED_LOOK_MIN_MS, waited));
+    const next = now + Math.min(ENQUEUED_LOOK_MAX_MS, Math.max(ENQUEUED_LOOK_MIN_MS, waited));
+    const at = Math.min(next, row.expiresAt ?? Infinity);
     const { jobId, shard } = row;
     await timers.armDeadlines([{ jobId, shard, at, publishedAt: gone ? now : publishedAt }]);
     if (gone) {

@@ -1,8 +1,10 @@
 import { ok, refused, type Result } from '../../core/contract/problems.ts';
 import type { JobRow } from '../../core/domain/job.ts';
 import { JobStatus } from '../../core/domain/job-status.ts';
+import { isExpired } from '../../core/domain/life-cycle.ts';
 import { HEARTBEATS_PER_LEASE, SECOND_MS } from '../../core/domain/limits.ts';
 import type { EpochMs } from '../../core/domain/time.ts';
+import { CancelReason, type WaitingCanceller } from '../../core/moves/cancel-waiting.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { JobReader } from '../../core/ports/job-store.ts';
 import type { Random } from '../../core/ports/random.ts';
@@ -19,6 +21,7 @@ export interface ClaimJobsParts {
   readonly rounds: Rounds;
   readonly reader: JobReader;
   readonly timers: Timers;
+  readonly canceller: WaitingCanceller;
   readonly claimed: ClaimedJobs;
   readonly clock: Clock;
   readonly random: Random;
@@ -47,17 +50,18 @@ export class JobClaimer {
   async #claimBatch(items: readonly ClaimItem[], worker: string): Promise<readonly Result<ClaimedJob>[]> {
     const { reader, timers, clock } = this.#parts;
     const rows = await reader.read(items.map((item) => item.jobId));
+    const startedAt = clock.now();
     const eligible = items.flatMap((item) => {
       const row = rows.get(item.jobId);
-      return row !== undefined && mayClaim(row, item) ? [row] : [];
+      return row !== undefined && mayClaim(row, item) && !isExpired(row, startedAt) ? [row] : [];
     });
-    const startedAt = clock.now();
     const armed =
       eligible.length === 0 ? null : await timers.armDeadlines(eligible.map((row) => leaseDeadline(row, startedAt)));
     return Promise.all(
       items.map(async (item) => {
         const row = rows.get(item.jobId);
         if (row === undefined) return refused(jobNotFound(item.jobId));
+        if (isExpired(row, startedAt)) return withStore(() => this.#expire(row, item));
         if (!mayClaim(row, item) || armed === null) return this.#answerLost(row, item);
         return withStore(() => this.#claimOne(row, item, worker, startedAt, armed));
       }),
@@ -92,6 +96,14 @@ export class JobClaimer {
     const lagS = Math.max(0, startedAt - row.runAt) / SECOND_MS;
     telemetry.observe('punctual_start_lag_seconds', lagS, { queue: row.queue, priority: row.priority });
     return this.#answerClaimed(row, item.attempt, startedAt);
+  }
+
+  /** Past its expires_at a job is not started: the claim that finds it so cancels it. */
+  async #expire(row: JobRow, item: ClaimItem): Promise<Result<ClaimedJob>> {
+    const outcome = await this.#parts.canceller.cancel(row, CancelReason.expired);
+    if (outcome === null) return this.#answerLost(row, item);
+    if (outcome.kind === 'cancelled' || outcome.kind === 'lost') return this.#answerLost(outcome.row, item);
+    return refused(problemOfRound(outcome));
   }
 
   #answerLost(row: JobRow | null, item: ClaimItem): Result<ClaimedJob> {

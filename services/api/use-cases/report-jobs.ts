@@ -1,7 +1,13 @@
 import { ok, refused, type Result } from '../../core/contract/problems.ts';
 import type { AttemptEnd, JobRow } from '../../core/domain/job.ts';
 import { isTerminal, JobStatus, Outcome } from '../../core/domain/job-status.ts';
-import { decideFail } from '../../core/domain/life-cycle.ts';
+import {
+  type AttemptDecision,
+  decideConfirmCancel,
+  decideFail,
+  decideRelease,
+  decideSnooze,
+} from '../../core/domain/life-cycle.ts';
 import { SECOND_MS } from '../../core/domain/limits.ts';
 import type { EpochMs } from '../../core/domain/time.ts';
 import type { AttemptEnder } from '../../core/moves/end-attempt.ts';
@@ -13,7 +19,7 @@ import type { Log, Telemetry } from '../../core/ports/telemetry.ts';
 import type { Rounds } from '../../core/rounds/rounds.ts';
 import type { ClaimedAttempt, ClaimedJobs } from './claimed-jobs.ts';
 import { problemOfRound, withStore } from './store-problems.ts';
-import type { HeartbeatAnswer, HeartbeatItem, Report, ReportAnswer } from './types.ts';
+import type { HeartbeatAnswer, HeartbeatItem, ReleaseItem, Report, ReportAnswer } from './types.ts';
 import { attemptRefused, jobNotFound } from './worker-refusals.ts';
 
 export interface ReportJobsParts {
@@ -40,18 +46,25 @@ export class JobReporter {
     return Promise.all(items.map((item) => withStore(() => this.#heartbeatOne(item))));
   }
 
-  async report(reports: readonly Report[]): Promise<readonly Result<ReportAnswer>[]> {
-    const rows = await withStore(async () => ok(await this.#rowsOfFailures(reports)));
+  report(reports: readonly Report[]): Promise<readonly Result<ReportAnswer>[]> {
+    return this.#report(reports);
+  }
+
+  async #report(reports: readonly Ending[]): Promise<readonly Result<ReportAnswer>[]> {
+    const rows = await withStore(async () => ok(await this.#rowsToDecideOn(reports)));
     if (!rows.ok) return reports.map(() => rows);
     return Promise.all(
       reports.map((report) =>
         withStore(() =>
-          report.kind === 'succeeded'
-            ? this.#succeed(report)
-            : this.#fail(report, rows.value.get(report.jobId) ?? null),
+          report.kind === 'succeeded' ? this.#succeed(report) : this.#end(report, rows.value.get(report.jobId) ?? null),
         ),
       ),
     );
+  }
+
+  /** Gives running attempts back at once. */
+  release(items: readonly ReleaseItem[]): Promise<readonly Result<ReportAnswer>[]> {
+    return this.#report(items.map((item) => ({ ...item, kind: 'released' })));
   }
 
   async #heartbeatOne(item: HeartbeatItem): Promise<Result<HeartbeatAnswer>> {
@@ -104,18 +117,23 @@ export class JobReporter {
     return ok({ outcome: Outcome.succeeded, status: JobStatus.succeeded, replayed: false });
   }
 
-  async #fail(report: Extract<Report, { kind: 'failed' }>, read: JobRow | null): Promise<Result<ReportAnswer>> {
+  /** Every end but success computes from the row as read. */
+  async #end(report: Computed, read: JobRow | null): Promise<Result<ReportAnswer>> {
     const { ender, clock, random, claimed } = this.#parts;
     let row = read;
     // A heartbeat or cancel request in between changes what the decision rests on: decide again on the row found.
-    for (let tries = 0; tries < FAIL_TRIES_MAX; tries += 1) {
+    for (let tries = 0; tries < END_TRIES_MAX; tries += 1) {
       if (row === null) return refused(jobNotFound(report.jobId));
       if (row.status !== JobStatus.running || row.attempt !== report.attempt) break;
-      const decision = decideFail(row, report, clock.now(), random.fraction());
+      const decision = decide(row, report, clock.now(), random.fraction());
       const outcome = await ender.end(row, decision);
       if (outcome.kind === 'applied') {
         claimed.forget(report.jobId, report.attempt);
-        return ok({ outcome: decision.operation.end.outcome, status: decision.operation.next.status, replayed: false });
+        return ok({
+          outcome: decision.operation.end.outcome,
+          status: decision.operation.next.status,
+          replayed: false,
+        });
       }
       if (outcome.kind !== 'lost') return refused(problemOfRound(outcome));
       const sameState = outcome.row !== null && outcome.row.cancelRequested === row.cancelRequested;
@@ -123,10 +141,10 @@ export class JobReporter {
       // Nothing that the decision rests on changed, so Cassandra's clock refused it: the time limit is over.
       if (sameState) break;
     }
-    return this.#answerLost(row, report, Outcome.failed);
+    return this.#answerLost(row, report, OUTCOMES[report.kind]);
   }
 
-  #answerLost(row: JobRow | null, report: Report, outcome: Outcome): Result<ReportAnswer> {
+  #answerLost(row: JobRow | null, report: Ending, outcome: Outcome): Result<ReportAnswer> {
     if (row === null) return refused(jobNotFound(report.jobId));
     const end = row.ends.get(report.attempt);
     if (end?.outcome === outcome && sameReport(report, end)) return ok({ outcome, status: row.status, replayed: true });
@@ -134,8 +152,8 @@ export class JobReporter {
     return refused(attemptRefused(row, report.attempt));
   }
 
-  async #rowsOfFailures(reports: readonly Report[]): Promise<ReadonlyMap<string, JobRow>> {
-    const ids = reports.flatMap((report) => (report.kind === 'failed' ? [report.jobId] : []));
+  async #rowsToDecideOn(reports: readonly Ending[]): Promise<ReadonlyMap<string, JobRow>> {
+    const ids = reports.flatMap((report) => (report.kind === 'succeeded' ? [] : [report.jobId]));
     return ids.length === 0 ? new Map<string, JobRow>() : this.#parts.reader.read(ids);
   }
 
@@ -159,7 +177,31 @@ export class JobReporter {
   }
 }
 
-const FAIL_TRIES_MAX = 3;
+type Ending = Report | (ReleaseItem & { readonly kind: 'released' });
+type Computed = Exclude<Ending, { kind: 'succeeded' }>;
+
+const END_TRIES_MAX = 3;
+
+const OUTCOMES: Readonly<Record<Ending['kind'], Outcome>> = {
+  succeeded: Outcome.succeeded,
+  failed: Outcome.failed,
+  snoozed: Outcome.snoozed,
+  released: Outcome.released,
+  cancelled: Outcome.cancelled,
+};
+
+function decide(row: JobRow, report: Computed, now: EpochMs, fraction: number): AttemptDecision {
+  switch (report.kind) {
+    case 'failed':
+      return decideFail(row, report, now, fraction);
+    case 'snoozed':
+      return decideSnooze(row, report.delayMs, now);
+    case 'released':
+      return decideRelease(row, now);
+    case 'cancelled':
+      return decideConfirmCancel(row, now);
+  }
+}
 
 /**
  * A heartbeat that lost although the attempt stands: its lease reaches at least as far already, by another heartbeat or,
@@ -178,8 +220,8 @@ function holdsLater(row: JobRow, item: HeartbeatItem, leaseUntil: EpochMs, now: 
 
 const CLOCKS_APART_MS = SECOND_MS;
 
-function sameReport(report: Report, end: AttemptEnd): boolean {
-  return report.kind === 'succeeded' || end.error === report.error;
+function sameReport(report: Ending, end: AttemptEnd): boolean {
+  return report.kind !== 'failed' || end.error === report.error.toWellFormed();
 }
 
 function finishedOf(known: ClaimedAttempt, attempt: number, end: AttemptEnd): FinishedJob {

@@ -10,6 +10,7 @@ export const PROBLEMS = {
   method_not_allowed: { status: 405, title: 'The path does not take this method', retryable: false },
   job_running: { status: 409, title: 'The job is running', retryable: false },
   job_finished: { status: 409, title: 'The job has finished', retryable: false },
+  job_not_changeable: { status: 409, title: 'The job cannot be changed in this state', retryable: false },
   lease_lost: { status: 409, title: 'The attempt no longer holds the lease', retryable: false },
   attempt_timed_out: { status: 409, title: 'The attempt ran past its time limit', retryable: false },
   queue_paused: { status: 409, title: 'The queue is paused', retryable: true },

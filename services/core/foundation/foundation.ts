@@ -8,6 +8,7 @@ import { createDueHints } from '../bus/due-hints.ts';
 import { createReadyQueue } from '../bus/ready-queue.ts';
 import { createShardLeases } from '../bus/shard-leases.ts';
 import { AttemptEnder } from '../moves/end-attempt.ts';
+import { WaitingCanceller } from '../moves/cancel-waiting.ts';
 import { ReadyPublisher } from '../moves/ready-publisher.ts';
 import { Rounds } from '../rounds/rounds.ts';
 import type { ServiceContext } from '../runtime/run-service.ts';
@@ -27,6 +28,7 @@ export interface Foundation {
   readonly timers: Timers;
   readonly publisher: ReadyPublisher;
   readonly ender: AttemptEnder;
+  readonly canceller: WaitingCanceller;
   /** How many shards new rows are spread over: one value for the whole cluster, stored when it began. */
   readonly writeShards: number;
   /** When the cluster began: nothing can be due before it. */
@@ -96,6 +98,7 @@ export async function layFoundation(context: ServiceContext, options: Foundation
     timers,
     publisher,
     ender,
+    canceller: new WaitingCanceller({ rounds, history: stores.history, clock, log }),
     writeShards,
     clusterStartedAt: Date.parse(startedAt),
     schemaVersion: String(SCHEMA_VERSION),
