@@ -1,13 +1,18 @@
 import { layFoundation } from '../core/foundation/foundation.ts';
 import type { ServiceContext } from '../core/runtime/run-service.ts';
 import { JobCanceller } from './use-cases/cancel-job.ts';
+import { JobChanger } from './use-cases/change-job.ts';
 import { JobClaimer } from './use-cases/claim-jobs.ts';
 import { ClaimedJobs } from './use-cases/claimed-jobs.ts';
 import { JobCreator } from './use-cases/create-job.ts';
+import { KeyedCalls } from './use-cases/keyed-calls.ts';
+import { JobLeaser } from './use-cases/lease-jobs.ts';
+import { JobLister } from './use-cases/list-jobs.ts';
 import { OpenCohorts } from './use-cases/open-cohorts.ts';
 import { JobReporter } from './use-cases/report-jobs.ts';
 import type { UseCases } from './use-cases/types.ts';
 import { makeUseCases } from './use-cases/use-cases.ts';
+import { JobWriter } from './use-cases/write-job.ts';
 
 export interface ApiParts {
   readonly useCases: UseCases;
@@ -24,29 +29,21 @@ export async function composeUseCases(context: ServiceContext): Promise<ApiParts
       cohorts.roundStarts(cohort);
     },
   });
-  const { stores, rounds, timers, publisher, ender, queue, writeShards } = foundation;
+  const { stores, rounds, timers, publisher, ender, canceller, queue, writeShards } = foundation;
   const cohorts = new OpenCohorts({ clock, random, shards: writeShards, size: config.cohortSize });
   const reader = stores.jobs;
   const { history, keys } = stores;
   const claimed = new ClaimedJobs();
+  const writer = new JobWriter({ rounds, timers, cohorts, queue, publisher, clock, random, log, shards: writeShards });
+  const claimer = new JobClaimer({ rounds, reader, timers, canceller, claimed, clock, random, telemetry });
   const useCases = makeUseCases({
-    creator: new JobCreator({
-      rounds,
-      reader,
-      timers,
-      keys,
-      cohorts,
-      queue,
-      publisher,
-      clock,
-      random,
-      telemetry,
-      log,
-      shards: writeShards,
-    }),
-    canceller: new JobCanceller({ rounds, reader, history, clock, log }),
-    claimer: new JobClaimer({ rounds, reader, timers, claimed, clock, random, telemetry }),
+    creator: new JobCreator({ writer, keyed: new KeyedCalls(keys), keys, reader, clock, random, telemetry }),
+    canceller: new JobCanceller({ rounds, reader, canceller }),
+    claimer,
     reporter: new JobReporter({ rounds, reader, ender, history, claimed, clock, random, telemetry, log }),
+    changer: new JobChanger({ rounds, reader, timers, clock }),
+    leaser: new JobLeaser({ queue, reader, claimer, clock }),
+    lister: new JobLister({ timerStore: stores.timers, history, reader, shards: writeShards }),
     reader,
     queue,
   });

@@ -1,7 +1,7 @@
 // The ports of core/storage in memory, for tests of what stands on them. tests/conformance runs the same suites on these and
 // on a real Cassandra, so that a test on a fake says something about the product.
 
-import { bucketOf } from '../../services/core/domain/bucket.ts';
+import { bucketOf, dayOf } from '../../services/core/domain/bucket.ts';
 import { cohortOf } from '../../services/core/domain/ids.ts';
 import type { AttemptEnd, JobRow } from '../../services/core/domain/job.ts';
 import { JobStatus } from '../../services/core/domain/job-status.ts';
@@ -36,6 +36,7 @@ export type StoreMethod =
   | 'cursors.save'
   | 'history.writeFinished'
   | 'history.writeDeadLetters'
+  | 'history.readDeadLetters'
   | 'keys.claim'
   | 'keys.find'
   | 'keys.markWritten'
@@ -139,6 +140,18 @@ export class MemoryStores {
       this.#write('history.writeDeadLetters', [rows], () => {
         for (const row of rows) this.letters.set(`${row.queue} ${row.deadAt} ${row.jobId}`, row);
       }),
+    readDeadLetters: (range) => {
+      const read = (): Promise<readonly DeadLetter[]> =>
+        this.#read('history.readDeadLetters', [range], () =>
+          [...this.letters.values()]
+            .filter(({ queue, deadAt }) => queue === range.queue && deadAt >= range.from && deadAt < range.to)
+            .filter(({ deadAt }) => dayOf(deadAt) === dayOf(range.from))
+            .sort((one, other) => one.deadAt - other.deadAt || (one.jobId < other.jobId ? -1 : 1)),
+        );
+      return (async function* () {
+        yield await read();
+      })();
+    },
   };
 
   readonly keys: KeyStore = {

@@ -31,32 +31,38 @@ export class JobChanger {
   }
 
   /** Only while scheduled; anything else is refused and nothing changes. */
-  change(jobId: string, change: ChangeJob): Promise<Result<JobRow>> {
-    const changes = this.#changesOf(change);
-    return this.#move(jobId, (row) => (row.status === JobStatus.scheduled ? changeOperation(row, changes) : null));
+  change(jobId: string, changeOf: (row: JobRow) => Result<ChangeJob>): Promise<Result<JobRow>> {
+    return this.#move(jobId, (row) => {
+      if (row.status !== JobStatus.scheduled) return refusedFor(row);
+      const change = changeOf(row);
+      return change.ok ? ok(changeOperation(row, this.#changesOf(change.value))) : change;
+    });
   }
 
   /** Due now. scheduledFor stays: it is the time asked for. */
   runNow(jobId: string): Promise<Result<JobRow>> {
     const runAt = this.#parts.clock.now();
-    return this.#move(jobId, (row) => (row.status === JobStatus.scheduled ? changeOperation(row, { runAt }) : null));
+    return this.#move(jobId, (row) =>
+      row.status === JobStatus.scheduled ? ok(changeOperation(row, { runAt })) : refusedFor(row),
+    );
   }
 
   /** A dead job is due now, with as many tries again. */
   replay(jobId: string): Promise<Result<JobRow>> {
     const runAt = this.#parts.clock.now();
-    return this.#move(jobId, (row) => (row.status === JobStatus.dead ? replayOperation(row, runAt) : null));
+    return this.#move(jobId, (row) =>
+      row.status === JobStatus.dead ? ok(replayOperation(row, runAt)) : refusedFor(row),
+    );
   }
 
-  /** @param operationFor null when the row's status does not allow it. */
-  async #move(jobId: string, operationFor: (row: JobRow) => Change | Replay | null): Promise<Result<JobRow>> {
+  async #move(jobId: string, operationFor: (row: JobRow) => Result<Change | Replay>): Promise<Result<JobRow>> {
     return withStore(async () => {
       let row = (await this.#parts.reader.read([jobId])).get(jobId) ?? null;
       for (let tries = 0; tries < TRIES_MAX; tries += 1) {
         if (row === null) return refused(jobNotFound(jobId));
         const operation = operationFor(row);
-        if (operation === null) return refusedFor(row);
-        const moved = await this.#submit(row, operation);
+        if (!operation.ok) return operation;
+        const moved = await this.#submit(row, operation.value);
         if ('result' in moved) return moved.result;
         row = moved.found;
       }

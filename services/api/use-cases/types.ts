@@ -19,8 +19,8 @@ export interface UseCases {
   createJobs(batch: CreateJobs): Promise<Result<readonly Result<CreatedJob>[]>>;
   /** As cancelJob on a job that waits; a running one is asked to stop (requested: true, answered with 202). */
   requestCancel(jobId: string): Promise<Result<{ readonly job: JobRow; readonly requested: boolean }>>;
-  /** PATCH: only while scheduled. */
-  changeJob(jobId: string, change: ChangeJob): Promise<Result<JobRow>>;
+  /** PATCH: only while scheduled. A patch of labels or retry merges with what the job has, so the change is asked for by row. */
+  changeJob(jobId: string, changeOf: (job: JobRow) => Result<ChangeJob>): Promise<Result<JobRow>>;
   /** Makes a scheduled job due now. */
   runJobNow(jobId: string): Promise<Result<JobRow>>;
   /** Makes a dead job due now, with as many tries again. */
@@ -40,8 +40,11 @@ export type When = { readonly at: EpochMs } | { readonly delayMs: number };
 export interface CreateJob {
   readonly owner: string;
   readonly idempotencyKey: string | null;
-  /** SHA-256 hex of the request's content (sorted keys, the numbers' own text, delay_s not the computed time). */
-  readonly requestHash: string;
+  /**
+   * SHA-256 hex of the request's content (sorted keys, the numbers' own text, delay_s not the computed time); null without a
+   * key: only keyed requests are ever compared.
+   */
+  readonly requestHash: string | null;
   readonly queue: string;
   readonly priority: Priority;
   /** The JSON text exactly as received, or null. */
@@ -69,8 +72,8 @@ export interface CreateJobs {
   readonly owner: string;
   /** Covers the whole call; the items' own keys are null then. */
   readonly idempotencyKey: string | null;
-  /** Of the whole call's content. */
-  readonly requestHash: string;
+  /** Of the whole call's content; null without a key. */
+  readonly requestHash: string | null;
   /** An item that was refused already keeps its place. */
   readonly jobs: readonly Result<CreateJob>[];
 }
@@ -170,7 +173,9 @@ export interface HeartbeatAnswer {
   readonly cancelRequested: boolean;
 }
 
-export type Report = { readonly jobId: string; readonly attempt: number } & (
+export type Report = { readonly jobId: string; readonly attempt: number } & ReportedEnd;
+
+export type ReportedEnd =
   | { readonly kind: 'succeeded'; readonly result: string | null }
   | { readonly kind: 'snoozed'; readonly delayMs: number }
   /** The worker stopped, as it was asked to. */
@@ -180,8 +185,7 @@ export type Report = { readonly jobId: string; readonly attempt: number } & (
       readonly error: string;
       readonly retryable: boolean;
       readonly retryAfterMs: number | null;
-    }
-);
+    };
 
 export interface ReportAnswer {
   readonly outcome: Outcome;

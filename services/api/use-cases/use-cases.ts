@@ -2,8 +2,11 @@ import { ok, refused } from '../../core/contract/problems.ts';
 import type { JobReader } from '../../core/ports/job-store.ts';
 import { BusError, type ReadyQueue } from '../../core/ports/ready-queue.ts';
 import type { JobCanceller } from './cancel-job.ts';
+import type { JobChanger } from './change-job.ts';
 import type { JobClaimer } from './claim-jobs.ts';
 import type { JobCreator } from './create-job.ts';
+import type { JobLeaser } from './lease-jobs.ts';
+import type { JobLister } from './list-jobs.ts';
 import type { JobReporter } from './report-jobs.ts';
 import { withStore } from './store-problems.ts';
 import type { UseCases } from './types.ts';
@@ -16,13 +19,25 @@ export function makeUseCases(parts: {
   canceller: JobCanceller;
   claimer: JobClaimer;
   reporter: JobReporter;
+  changer: JobChanger;
+  leaser: JobLeaser;
+  lister: JobLister;
   reader: JobReader;
   queue: ReadyQueue;
 }): UseCases {
-  const { creator, canceller, claimer, reporter, reader, queue } = parts;
+  const { creator, canceller, claimer, reporter, changer, leaser, lister, reader, queue } = parts;
   return {
     createJob: (request) => creator.create(request),
     findJobByKey: (owner, key) => creator.findByKey(owner, key),
+    createJobs: (batch) => creator.createBatch(batch),
+    requestCancel: (jobId) => canceller.request(jobId),
+    changeJob: (jobId, change) => changer.change(jobId, change),
+    runJobNow: (jobId) => changer.runNow(jobId),
+    replayJob: (jobId) => changer.replay(jobId),
+    releaseJobs: (items) => reporter.release(items),
+    leaseJobs: (request) => leaser.lease(request),
+    listJobs: (request) => lister.list(request),
+    listDeadLetters: (request) => lister.listDeadLetters(request),
     cancelJob: (jobId) => canceller.cancel(jobId),
     claimJobs: (items, worker) => claimer.claim(items, worker),
     heartbeatJobs: (items) => reporter.heartbeat(items),

@@ -8,7 +8,7 @@ export function jobNotFound(jobId: string): Problem {
 
 /** Why an attempt (the number the caller names) may not claim, heartbeat or report on the row as it is. */
 export function attemptRefused(row: JobRow, attempt: number): Problem {
-  const members = { current_attempt: row.attempt, status: row.status };
+  const members = { current_attempt: row.attempt, job_status: row.status };
   if (row.ends.get(attempt)?.outcome === Outcome.timedOut || ranOut(row, attempt)) {
     return {
       code: 'attempt_timed_out',

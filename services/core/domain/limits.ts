@@ -14,10 +14,13 @@ export const JOB_BODY_MAX_BYTES = 96 * 1024;
 export const BATCH_BODY_MAX_BYTES = 8 * 1024 * 1024;
 export const WORKER_BODY_MAX_BYTES = 1024 * 1024;
 export const OTHER_BODY_MAX_BYTES = 64 * 1024;
+/** Payloads handed out in one answer. */
+export const ANSWER_MAX_BYTES = 4 * 1024 * 1024;
 export const JOB_BATCH_MAX_ITEMS = 1_000;
 export const WORKER_BATCH_MAX_ITEMS = 100;
 export const HORIZON_DEFAULT_DAYS = 365;
 export const RUN_AT_PAST_MAX_MS = HOUR_MS;
+export const JITTER_MAX_S = 86_400;
 export const MAX_ATTEMPTS_DEFAULT = 5;
 export const MAX_ATTEMPTS_MAX = 1_000;
 export const TIMEOUT_DEFAULT_S = 60;
@@ -34,10 +37,21 @@ export const LABELS_MAX = 16;
 export const LABEL_KEY_MAX_CHARS = 63;
 export const LABEL_VALUE_MAX_CHARS = 128;
 export const IDEMPOTENCY_KEY_MAX_CHARS = 128;
+/** A key is remembered this long after its request or its run_at, whichever is later. */
+export const IDEMPOTENCY_KEY_KEPT_DAYS = 7;
 export const ERROR_TEXT_MAX_BYTES = 2 * 1024;
 export const RESULT_MAX_BYTES = 4 * 1024;
 export const PROGRESS_MAX_BYTES = 1024;
 export const CLAIM_ID_MAX_CHARS = 64;
+export const LEASE_CALL_MAX_JOBS = 100;
+export const LEASE_CALL_MAX_BYTES = 4 * 1024 * 1024;
+export const LEASE_WAIT_DEFAULT_S = 5;
+export const LEASE_WAIT_MAX_S = 20;
+export const PAGE_SIZE_DEFAULT = 50;
+export const PAGE_SIZE_MAX = 500;
+export const LIST_WINDOW_MAX_MS = DAY_MS;
+/** All that are kept, and the day at hand. */
+export const DEAD_LETTERS_WINDOW_MAX_MS = 31 * DAY_MS;
 export const ATTEMPTS_KEPT = 50;
 export const READY_PER_QUEUE_MAX = 100_000;
 

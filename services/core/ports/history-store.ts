@@ -26,10 +26,18 @@ export interface DeadLetter {
   readonly error: string | null;
 }
 
+export interface DeadLetterRange {
+  readonly queue: string;
+  readonly from: EpochMs;
+  readonly to: EpochMs;
+}
+
 /** Plain idempotent writes: a repeat lands on the same row. Throws StoreError. */
 export interface HistoryStore {
   writeFinished(rows: readonly FinishedJob[]): Promise<void>;
   writeDeadLetters(rows: readonly DeadLetter[]): Promise<void>;
+  /** Of the UTC day that `from` lies in, up to `to` (exclusive), in (dead_at, job_id) order, page by page. */
+  readDeadLetters(range: DeadLetterRange): AsyncIterable<readonly DeadLetter[]>;
 }
 
 /** What a terminal row says of its own end: the same for whoever writes it, so that a repeat lands on the same row. */

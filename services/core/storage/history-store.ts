@@ -1,9 +1,11 @@
 import { dayOf, historyStripe, hourOf } from '../domain/bucket.ts';
 import { DAY_MS, DEAD_RETENTION_DEFAULT_DAYS, RETENTION_DEFAULT_DAYS, SECOND_MS } from '../domain/limits.ts';
 import type { DeadLetter, FinishedJob, HistoryStore } from '../ports/history-store.ts';
-import { writeDeadLetter, writeFinished } from './cql/history-statements.ts';
+import { readDeadLetters, writeDeadLetter, writeFinished } from './cql/history-statements.ts';
 import { PartitionWriter } from './partition-writer.ts';
+import { number, text, textOrNull, time } from './row-codec.ts';
 import type { Session } from './session.ts';
+import type { Row } from './statement.ts';
 
 export interface Retention {
   readonly finishedDays: number;
@@ -27,6 +29,20 @@ export function createHistoryStore(session: Session, retention: Retention = RETE
   return {
     writeFinished: (rows) => finished.write(rows),
     writeDeadLetters: (rows) => deadLetters.write(rows),
+    async *readDeadLetters(range) {
+      for await (const rows of session.pages(readDeadLetters(range))) yield rows.map(decodeDeadLetter);
+    },
+  };
+}
+
+function decodeDeadLetter(row: Row): DeadLetter {
+  return {
+    jobId: text(row, 'job_id'),
+    queue: text(row, 'queue'),
+    deadAt: time(row, 'dead_at'),
+    attempt: number(row, 'attempt'),
+    reason: text(row, 'reason'),
+    error: textOrNull(row, 'error'),
   };
 }
 

@@ -1,6 +1,6 @@
 import { types } from 'cassandra-driver';
 import { dayOf, historyStripe, hourOf } from '../../domain/bucket.ts';
-import type { DeadLetter, FinishedJob } from '../../ports/history-store.ts';
+import type { DeadLetter, DeadLetterRange, FinishedJob } from '../../ports/history-store.ts';
 import { timestamp } from '../row-codec.ts';
 import type { Bound } from '../statement.ts';
 
@@ -15,7 +15,16 @@ const WRITE_DEAD_LETTER = `
   INSERT INTO dead_letters (queue, day, dead_at, job_id, attempt, reason, error)
   VALUES (?, ?, ?, ?, ?, ?, ?) USING TTL ?`;
 
-export const HISTORY_STATEMENTS: readonly string[] = [WRITE_FINISHED, WRITE_DEAD_LETTER];
+const READ_DEAD_LETTERS = `
+  SELECT queue, dead_at, job_id, attempt, reason, error FROM dead_letters
+  WHERE queue = ? AND day = ? AND dead_at >= ? AND dead_at < ?`;
+
+export const HISTORY_STATEMENTS: readonly string[] = [WRITE_FINISHED, WRITE_DEAD_LETTER, READ_DEAD_LETTERS];
+
+export function readDeadLetters({ queue, from, to }: DeadLetterRange): Bound {
+  const day = types.LocalDate.fromString(dayOf(from));
+  return { cql: READ_DEAD_LETTERS, values: [queue, day, timestamp(from), timestamp(to)] };
+}
 
 export function writeFinished(row: FinishedJob, ttlS: number): Bound {
   return {

@@ -1,0 +1,67 @@
+import { createHash } from 'node:crypto';
+import { refused, type Result } from '../../core/contract/problems.ts';
+import type { JobKey, KeyStore } from '../../core/ports/key-store.ts';
+
+export interface KeyedCall<T> {
+  readonly keyHash: string;
+  readonly requestHash: string;
+  /** The key to be written when there is none yet. */
+  readonly newKey: () => Omit<JobKey, 'keyHash' | 'requestHash' | 'written'>;
+  /** The call has been carried out before: its answer again. */
+  readonly replay: (standing: JobKey) => Promise<Result<T>>;
+  /** Carries the call out under the key that stands; exact when repeated. `complete`: nothing is left to be done. */
+  readonly write: (standing: JobKey) => Promise<{ readonly result: Result<T>; readonly complete: boolean }>;
+}
+
+/**
+ * Calls under an idempotency key: the key is written before anything else, and marked as written after everything else. Whoever
+ * finds it unmarked carries the call out again, so that a crash in between heals on the caller's retry.
+ */
+export class KeyedCalls {
+  readonly #keys: KeyStore;
+  /** Calls with one key in this process go one after the other: a key's partition takes one conditional write at a time. */
+  readonly #inWork = new Map<string, Promise<unknown>>();
+
+  constructor(keys: KeyStore) {
+    this.#keys = keys;
+  }
+
+  /** Throws StoreError when the key could not be read or written. */
+  async run<T>(call: KeyedCall<T>): Promise<Result<T>> {
+    const before = this.#inWork.get(call.keyHash);
+    const work = (async () => {
+      if (before !== undefined) await before.catch(() => undefined);
+      return this.#carryOut(call);
+    })();
+    this.#inWork.set(call.keyHash, work);
+    try {
+      return await work;
+    } finally {
+      if (this.#inWork.get(call.keyHash) === work) this.#inWork.delete(call.keyHash);
+    }
+  }
+
+  async #carryOut<T>({ keyHash, requestHash, newKey, replay, write }: KeyedCall<T>): Promise<Result<T>> {
+    const standing =
+      (await this.#keys.find(keyHash)) ??
+      (await this.#keys.claim({ ...newKey(), keyHash, requestHash, written: false }));
+    if (standing.requestHash !== requestHash) {
+      return refused({
+        code: 'idempotency_key_reused',
+        detail: 'This idempotency key stands for other content. Use a new key, or send the same content.',
+        members: { job_id: standing.jobId },
+      });
+    }
+    if (standing.written) return replay(standing);
+    const { result, complete } = await write(standing);
+    if (complete) await this.#keys.markWritten(standing);
+    return result;
+  }
+}
+
+/** The scope of a key is the owner and the route. */
+export function keyHashOf(owner: string, route: 'POST /jobs' | 'POST /jobs/batch', key: string): string {
+  return createHash('sha256')
+    .update(JSON.stringify([owner, route, key]))
+    .digest('hex');
+}

@@ -1,0 +1,92 @@
+import { ok, refused, type Result } from '../../core/contract/problems.ts';
+import { ANSWER_MAX_BYTES, SECOND_MS } from '../../core/domain/limits.ts';
+import { msBetween, type MonotonicMs } from '../../core/domain/time.ts';
+import type { Clock } from '../../core/ports/clock.ts';
+import type { JobReader } from '../../core/ports/job-store.ts';
+import { BusError, type PulledMessage, type ReadyQueue } from '../../core/ports/ready-queue.ts';
+import type { JobClaimer } from './claim-jobs.ts';
+import { withStore } from './store-problems.ts';
+import type { ClaimedJob, LeaseRequest } from './types.ts';
+
+export interface LeaseJobsParts {
+  readonly queue: ReadyQueue;
+  readonly reader: JobReader;
+  readonly claimer: JobClaimer;
+  readonly clock: Clock;
+}
+
+const READY_RETRY_AFTER_S = 2;
+/** When the store could not tell about a claim, its message comes again after this. */
+const GIVE_BACK_MS = SECOND_MS;
+
+/**
+ * POST /queues/{queue}/lease: a worker's pull, claim and acknowledgement in one call, for workers without a NATS client. Each
+ * message is acknowledged after its claim, whatever came of it, and given back when the store could not tell.
+ */
+export class JobLeaser {
+  readonly #parts: LeaseJobsParts;
+
+  constructor(parts: LeaseJobsParts) {
+    this.#parts = parts;
+  }
+
+  async lease(request: LeaseRequest): Promise<Result<readonly ClaimedJob[]>> {
+    const startedAt = this.#parts.clock.monotonic();
+    try {
+      return await withStore(async () => {
+        for (;;) {
+          const waitMs = Math.max(0, request.waitMs - this.#sinceMs(startedAt));
+          const messages = await this.#parts.queue.pull({ ...request, waitMs });
+          if (messages.length === 0) return ok([]);
+          const claimed = await this.#claim(request, messages);
+          // All of them were stale: the caller still waits for a job.
+          if (claimed.length > 0 || request.signal.aborted) return ok(claimed);
+        }
+      });
+    } catch (error) {
+      if (!(error instanceof BusError)) throw error;
+      return refused({
+        code: 'ready_stream_unavailable',
+        detail: 'NATS is away, so no jobs can be handed out now.',
+        retryAfterS: READY_RETRY_AFTER_S,
+      });
+    }
+  }
+
+  async #claim(request: LeaseRequest, messages: readonly PulledMessage[]): Promise<readonly ClaimedJob[]> {
+    const fitting = request.signal.aborted ? [] : await this.#fitting(messages);
+    // For another call, or another worker.
+    for (const message of messages) if (!fitting.includes(message)) message.nakAfter(0);
+    if (fitting.length === 0) return [];
+    const items = fitting.map(({ message: { jobId, attempt } }) => ({
+      jobId,
+      attempt,
+      claimId: request.claimId,
+    }));
+    const results = await this.#parts.claimer.claim(items, request.worker);
+    return results.flatMap((result, index) => {
+      const undecided = !result.ok && isUndecided(result.problem.code);
+      if (undecided) fitting[index]?.nakAfter(GIVE_BACK_MS);
+      else fitting[index]?.ack();
+      return result.ok ? [result.value] : [];
+    });
+  }
+
+  /** As many of the first messages as fit into one answer by their payloads' sizes; always the first. */
+  async #fitting(messages: readonly PulledMessage[]): Promise<readonly PulledMessage[]> {
+    const rows = await this.#parts.reader.read(messages.map(({ message }) => message.jobId));
+    let bytes = 0;
+    return messages.filter(({ message }, index) => {
+      bytes += rows.get(message.jobId)?.payloadBytes ?? 0;
+      return index === 0 || bytes <= ANSWER_MAX_BYTES;
+    });
+  }
+
+  #sinceMs(startedAt: MonotonicMs): number {
+    return msBetween(startedAt, this.#parts.clock.monotonic());
+  }
+}
+
+function isUndecided(code: string): boolean {
+  return code === 'store_unavailable' || code === 'outcome_unknown' || code === 'too_many_requests';
+}
