@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import type { ReadyMessage, ReadyQueue } from '../../services/core/ports/ready-queue.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { PRIORITIES } from '../../services/core/domain/job-status.ts';
+import type { PulledMessage, PullRequest, ReadyMessage, ReadyQueue } from '../../services/core/ports/ready-queue.ts';
 
 /** A queue to test and what the suite needs to see of the other side. */
 export interface ReadyQueueHarness {
@@ -14,6 +16,24 @@ export interface ReadyQueueHarness {
 }
 
 const AT = Date.parse('2026-11-29T10:00:00.123Z');
+
+/** A request that waits for nothing, unless told otherwise. */
+export function pullOf(overrides: Partial<PullRequest> = {}): PullRequest {
+  return {
+    queue: 'mail',
+    priorities: PRIORITIES,
+    max: 10,
+    waitMs: 0,
+    signal: new AbortController().signal,
+    ...overrides,
+  };
+}
+
+/** Acknowledges them, and tells which they were. */
+function acked(pulled: readonly PulledMessage[]): readonly ReadyMessage[] {
+  for (const each of pulled) each.ack();
+  return pulled.map(({ message }) => message);
+}
 
 export function messageOf(index: number, overrides: Partial<ReadyMessage> = {}): ReadyMessage {
   return {
@@ -117,5 +137,121 @@ export function readyQueueSuite(start: () => Promise<ReadyQueueHarness>): void {
   it('answers an empty publish with nothing', async () => {
     const { queue } = await start();
     assert.deepEqual(await queue.publish([]), []);
+  });
+
+  it('pulls what is there, high priorities first and the oldest first, and each message once', async () => {
+    const { queue, take } = await start();
+    await queue.ensureQueue('mail');
+    await queue.publish([
+      messageOf(1, { priority: 'low' }),
+      messageOf(2, { attempt: 4 }),
+      messageOf(3),
+      messageOf(4, { priority: 'high' }),
+    ]);
+    const first = acked(await queue.pull(pullOf({ max: 2 })));
+    assert.deepEqual(first, [messageOf(4, { priority: 'high' }), messageOf(2, { attempt: 4 })]);
+    const second = acked(await queue.pull(pullOf({ waitMs: 5_000 })));
+    assert.deepEqual(second, [messageOf(3), messageOf(1, { priority: 'low' })]);
+    assert.deepEqual(await queue.pull(pullOf()), []);
+    assert.equal((await take('mail', 'normal', 10)).length, 0);
+  });
+
+  it('pulls only the priorities asked for, of the queue asked for', async () => {
+    const { queue } = await start();
+    await queue.publish([
+      messageOf(1, { priority: 'low' }),
+      messageOf(2, { priority: 'high' }),
+      messageOf(3, { queue: 'other', priority: 'low' }),
+    ]);
+    assert.deepEqual(acked(await queue.pull(pullOf({ priorities: ['low'] }))), [messageOf(1, { priority: 'low' })]);
+    assert.deepEqual(acked(await queue.pull(pullOf({ priorities: ['low', 'normal'] }))), []);
+    assert.equal((await queue.pull(pullOf())).length, 1);
+  });
+
+  it('waits for the first message, and no longer', async () => {
+    const { queue } = await start();
+    await queue.ensureQueue('mail');
+    const startedAt = performance.now();
+    const waiting = queue.pull(pullOf({ waitMs: 5_000 }));
+    await sleep(150);
+    await queue.publish([messageOf(1, { priority: 'low' })]);
+    assert.deepEqual(acked(await waiting), [messageOf(1, { priority: 'low' })]);
+    const tookMs = performance.now() - startedAt;
+    assert.ok(tookMs >= 140 && tookMs < 2_000, `it took ${tookMs} ms`);
+  });
+
+  it('answers with nothing when the wait is over, and leaves no request behind that would swallow a message', async () => {
+    const { queue } = await start();
+    await queue.ensureQueue('mail');
+    const startedAt = performance.now();
+    assert.deepEqual(await queue.pull(pullOf({ waitMs: 200 })), []);
+    const tookMs = performance.now() - startedAt;
+    assert.ok(tookMs >= 190 && tookMs < 2_000, `it took ${tookMs} ms`);
+    await queue.publish([messageOf(1)]);
+    assert.equal(acked(await queue.pull(pullOf())).length, 1);
+  });
+
+  it('shares what comes out among those who wait', async () => {
+    const { queue } = await start();
+    await queue.ensureQueue('mail');
+    const waiting = [1, 2, 3, 4].map(() => queue.pull(pullOf({ max: 1, waitMs: 5_000 })));
+    await sleep(100);
+    await queue.publish([1, 2, 3, 4].map((index) => messageOf(index)));
+    const ids = (await Promise.all(waiting)).flatMap(acked).map(({ jobId }) => jobId);
+    assert.deepEqual(
+      ids.sort(),
+      [1, 2, 3, 4].map((index) => messageOf(index).jobId),
+    );
+  });
+
+  it('takes nothing more once aborted, before or during the wait', async () => {
+    const { queue } = await start();
+    await queue.publish([messageOf(1)]);
+    assert.deepEqual(await queue.pull(pullOf({ signal: AbortSignal.abort() })), []);
+    assert.equal(acked(await queue.pull(pullOf())).length, 1);
+
+    const caller = new AbortController();
+    const waiting = queue.pull(pullOf({ waitMs: 5_000, signal: caller.signal }));
+    await sleep(100);
+    caller.abort();
+    assert.deepEqual(await waiting, []);
+    await queue.publish([messageOf(2)]);
+    assert.deepEqual(acked(await queue.pull(pullOf())), [messageOf(2)]);
+  });
+
+  it('delivers again what was given back, not before its time', async () => {
+    const { queue } = await start();
+    await queue.publish([messageOf(1)]);
+    const [given] = await queue.pull(pullOf());
+    given?.nakAfter(300);
+    assert.deepEqual(await queue.pull(pullOf()), []);
+    const startedAt = performance.now();
+    const again = acked(await queue.pull(pullOf({ waitMs: 5_000 })));
+    assert.deepEqual(again, [messageOf(1)]);
+    assert.ok(performance.now() - startedAt >= 200);
+  });
+
+  it('pulls from a queue that nobody met before, and after everything was lost', async () => {
+    const { queue, lose } = await start();
+    assert.deepEqual(await queue.pull(pullOf({ queue: 'fresh' })), []);
+    await lose();
+    assert.deepEqual(await queue.pull(pullOf({ queue: 'fresh', waitMs: 100 })), []);
+    await queue.publish([messageOf(1, { queue: 'fresh' })]);
+    assert.equal(acked(await queue.pull(pullOf({ queue: 'fresh' }))).length, 1);
+  });
+
+  it('tells one incarnation from the next, and how far it has come', async () => {
+    const { queue, lose } = await start();
+    const first = await queue.incarnation();
+    await queue.publish([messageOf(1), messageOf(2)]);
+    const later = await queue.incarnation();
+    assert.equal(later.createdAt, first.createdAt);
+    assert.equal(later.lastSequence, first.lastSequence + 2);
+    await sleep(5);
+    await lose();
+    const next = await queue.incarnation();
+    assert.ok(next.createdAt > first.createdAt);
+    assert.equal(next.lastSequence, 0);
+    assert.deepEqual(await queue.incarnation(), next);
   });
 }

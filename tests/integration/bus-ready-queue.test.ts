@@ -4,10 +4,12 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { connectBus } from '../../services/core/bus/connection.ts';
 import { createReadyQueue } from '../../services/core/bus/ready-queue.ts';
+import { PRIORITIES } from '../../services/core/domain/job-status.ts';
 import { BusError, type ReadyQueue } from '../../services/core/ports/ready-queue.ts';
 import { systemClock } from '../../services/core/runtime/system-clock.ts';
-import { messageOf } from '../conformance/ready-queue.suite.ts';
-import { RecordingTelemetry, silentLog, TestBus } from '../support/bus.ts';
+import { messageOf, pullOf } from '../conformance/ready-queue.suite.ts';
+import { connectedBus, eventually, RecordingTelemetry, silentLog, TestBus } from '../support/bus.ts';
+import { startPrivateNats } from '../support/servers.ts';
 
 describe('the ready queue on JetStream', () => {
   const test = new TestBus();
@@ -96,5 +98,119 @@ describe('the ready queue on JetStream', () => {
     await assert.rejects(queue.ensureQueue('mail'), BusError);
     await assert.rejects(queue.oldestMessageAt('mail', 'normal'), BusError);
     await bus.close();
+  });
+
+  it('shares 2,000 messages out among 40 callers that keep pulling, each once', async () => {
+    const { queue, other } = start();
+    await queue.ensureQueue('mail');
+    const count = 2_000;
+    const seen: string[] = [];
+    const stopping = new AbortController();
+    const callers = Array.from({ length: 40 }, async (_, index) => {
+      while (!stopping.signal.aborted) {
+        const source = index % 2 === 0 ? queue : other;
+        for (const each of await source.pull(pullOf({ max: 7, waitMs: 2_000, signal: stopping.signal }))) {
+          seen.push(each.message.jobId);
+          each.ack();
+        }
+      }
+    });
+    for (let from = 0; from < count; from += 50) {
+      const priority = PRIORITIES[(from / 50) % 3]!;
+      await queue.publish(Array.from({ length: 50 }, (_, index) => messageOf(from + index, { priority })));
+    }
+    await eventually(() => seen.length >= count, 'all are pulled', 10_000);
+    stopping.abort();
+    await Promise.all(callers);
+    assert.equal(seen.length, count);
+    assert.equal(new Set(seen).size, count);
+  });
+
+  it('loses nothing to callers that hang up while messages come in', async () => {
+    const { queue, other, stream } = start();
+    await queue.ensureQueue('mail');
+    const count = 400;
+    const seen: string[] = [];
+    const take = async (waitMs: number, signal: AbortSignal): Promise<number> => {
+      const pulled = await other.pull(pullOf({ max: 3, waitMs, signal }));
+      for (const each of pulled) {
+        seen.push(each.message.jobId);
+        each.ack();
+      }
+      return pulled.length;
+    };
+    const callers: Promise<unknown>[] = [];
+    for (let index = 0; index < count; index += 1) {
+      const caller = new AbortController();
+      callers.push(take(5_000, caller.signal));
+      void queue.publish([messageOf(index, { priority: PRIORITIES[index % 3]! })]);
+      setTimeout(() => caller.abort(), index % 5);
+      await new Promise((resolve) => setTimeout(resolve, 2));
+    }
+    await Promise.all(callers);
+    // Far below ack_wait: nothing may lie in the hands of a caller that has gone.
+    const startedAt = performance.now();
+    while (seen.length < count && (await take(2_000, new AbortController().signal)) > 0);
+    assert.ok(performance.now() - startedAt < 5_000, `it took ${performance.now() - startedAt} ms`);
+    assert.equal(new Set(seen).size, count);
+    const state = await test.bus.link().jsm.consumers.info(stream, 'q_mail_p_low');
+    assert.equal(state.num_waiting, 0);
+  });
+
+  it('throws away what is no ready message, and says so', async () => {
+    const { prefix, maxBytes } = test.names();
+    const warnings: string[] = [];
+    const log = { ...silentLog, warn: (message: string) => warnings.push(message) };
+    const parts = { bus: test.bus, clock: systemClock, telemetry: new RecordingTelemetry(), log };
+    const queue = createReadyQueue({ prefix, maxBytes }, parts);
+    await queue.ensureQueue('mail');
+    const malformed = ['', '{}', 'null', '[1]', '{"v":2}', JSON.stringify({ v: 1, job_id: 'x', attempt: 1 })];
+    for (const text of malformed) await test.bus.link().js.publish(`${prefix}ready.mail.normal`, text);
+    await queue.publish([messageOf(1)]);
+    const pulled = await queue.pull(pullOf());
+    assert.deepEqual(
+      pulled.map(({ message }) => message),
+      [messageOf(1)],
+    );
+    assert.equal(warnings.length, malformed.length);
+    pulled[0]?.ack();
+    await eventually(
+      async () => (await test.bus.link().jsm.streams.info(`${prefix}READY_0`)).state.messages === 0,
+      'the malformed ones are gone too',
+    );
+  });
+
+  it('rejects a pull when the server goes away in mid-wait', async (context) => {
+    const server = await startPrivateNats(context);
+    const bus = await connectedBus([server.contactPoint]);
+    context.after(() => bus.close());
+    const parts = { clock: systemClock, telemetry: new RecordingTelemetry(), log: silentLog };
+    const queue = createReadyQueue({}, { bus, ...parts });
+    await queue.ensureQueue('mail');
+    const waiting = queue.pull(pullOf({ waitMs: 20_000 }));
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    await server.process.kill('SIGKILL');
+    await assert.rejects(waiting, BusError);
+    await assert.rejects(queue.pull(pullOf()), BusError);
+    await assert.rejects(queue.incarnation(), BusError);
+  });
+
+  it('heals the consumers of a queue whose stream somebody else made again', async () => {
+    const { queue, other, stream } = start();
+    await queue.ensureQueue('mail');
+    await test.bus.link().jsm.streams.delete(stream);
+    await other.incarnation();
+    assert.deepEqual(await queue.pull(pullOf({ waitMs: 100 })), [], 'the pull made them');
+    await test.bus.link().jsm.streams.delete(stream);
+    await other.incarnation();
+    await other.publish([messageOf(1)]);
+    await eventually(
+      () =>
+        test.bus
+          .link()
+          .jsm.consumers.info(stream, 'q_mail_p_low')
+          .then(Boolean, () => false),
+      'the publisher made them',
+    );
   });
 });

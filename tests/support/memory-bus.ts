@@ -4,13 +4,16 @@
 import { PRIORITIES, type Priority } from '../../services/core/domain/job-status.ts';
 import { READY_PER_QUEUE_MAX, SECOND_MS, SHARD_LEASE_TTL_DEFAULT_MS } from '../../services/core/domain/limits.ts';
 import type { DueEntry } from '../../services/core/domain/operation.ts';
-import type { EpochMs } from '../../services/core/domain/time.ts';
+import { msBetween, type EpochMs } from '../../services/core/domain/time.ts';
 import type { Clock } from '../../services/core/ports/clock.ts';
 import type { DueHints } from '../../services/core/ports/due-hints.ts';
 import {
   BusError,
   type PublishOutcome,
+  type PulledMessage,
+  type PullRequest,
   type ReadyConsumer,
+  type ReadyIncarnation,
   type ReadyMessage,
   type ReadyQueue,
 } from '../../services/core/ports/ready-queue.ts';
@@ -21,6 +24,8 @@ export type BusMethod =
   | 'queue.publish'
   | 'queue.ensureQueue'
   | 'queue.oldestMessageAt'
+  | 'queue.pull'
+  | 'queue.incarnation'
   | 'hints.send'
   | 'leases.ensure'
   | 'leases.announce'
@@ -67,6 +72,7 @@ export interface Delivered {
 interface Stored {
   readonly message: ReadyMessage;
   readonly storedAt: EpochMs;
+  readonly sequence: number;
   deliveries: number;
   /** In some worker's hands, or given back for later. */
   isOut: boolean;
@@ -97,9 +103,12 @@ export class MemoryBus {
   readonly #hintListeners = new Set<(row: DueEntry) => void>();
   readonly #onMessage = new Set<() => void>();
   #sequence = 0;
+  #createdAt: EpochMs;
+  #lastSequence = 0;
 
   constructor({ clock, plan, leaseTtlMs, perSubject }: MemoryBusOptions) {
     this.clock = clock;
+    this.#createdAt = clock.now();
     this.plan = plan ?? (() => undefined);
     this.leaseTtlMs = leaseTtlMs ?? SHARD_LEASE_TTL_DEFAULT_MS;
     this.perSubject = perSubject ?? READY_PER_QUEUE_MAX;
@@ -113,6 +122,26 @@ export class MemoryBus {
   lose(): void {
     this.subjects.clear();
     this.#keys.clear();
+    // Never twice in the same millisecond, however fast the test.
+    this.#createdAt = Math.max(this.#createdAt + 1, this.clock.now());
+    this.#lastSequence = 0;
+  }
+
+  /** Loses the ready messages stored last, as a server whose disk had not seen them yet. */
+  loseLast(count: number): void {
+    const all = [...this.subjects.values()].flat().sort((one, other) => other.sequence - one.sequence);
+    const lost = new Set(all.slice(0, count));
+    for (const [subject, stored] of this.subjects) {
+      this.subjects.set(
+        subject,
+        stored.filter((each) => !lost.has(each)),
+      );
+    }
+    this.#lastSequence -= count;
+  }
+
+  incarnation(): ReadyIncarnation {
+    return { createdAt: this.#createdAt, lastSequence: this.#lastSequence };
   }
 
   /** What a worker would get: at most `max` waiting messages, oldest first. */
@@ -131,7 +160,11 @@ export class MemoryBus {
     const subject = subjectOf(message.queue, message.priority);
     const stored = this.subjects.get(subject) ?? [];
     if (stored.length >= this.perSubject) return 'full';
-    this.subjects.set(subject, [...stored, { message, storedAt: this.clock.now(), deliveries: 0, isOut: false }]);
+    const sequence = (this.#lastSequence += 1);
+    this.subjects.set(subject, [
+      ...stored,
+      { message, storedAt: this.clock.now(), sequence, deliveries: 0, isOut: false },
+    ]);
     for (const callback of this.#onMessage) callback();
     return 'stored';
   }
@@ -231,6 +264,7 @@ export class MemoryConnection {
   readonly leases: ShardLeases;
   readonly #bus: MemoryBus;
   readonly #onConnected = new Set<() => void>();
+  readonly #onDisconnected = new Set<() => void>();
   #isConnected = true;
 
   constructor(bus: MemoryBus) {
@@ -246,6 +280,12 @@ export class MemoryConnection {
 
   disconnect(): void {
     this.#isConnected = false;
+    for (const callback of this.#onDisconnected) callback();
+  }
+
+  onDisconnected(callback: () => void): () => void {
+    this.#onDisconnected.add(callback);
+    return () => void this.#onDisconnected.delete(callback);
   }
 
   reconnect(): void {
@@ -312,6 +352,54 @@ class MemoryReadyQueue implements ReadyQueue {
       () => this.#bus.subjects.get(subjectOf(queue, priority))?.[0]?.storedAt ?? null,
     );
   }
+
+  async pull(request: PullRequest): Promise<readonly PulledMessage[]> {
+    const { signal, waitMs } = request;
+    const { clock } = this.#bus;
+    const startedAt = clock.monotonic();
+    for (;;) {
+      const taken = await this.#connection.call({ method: 'queue.pull', args: [request] }, () => this.#take(request));
+      const leftMs = waitMs - msBetween(startedAt, clock.monotonic());
+      if (taken.length > 0 || leftMs <= 0 || signal.aborted) return taken;
+      await somethingHappens(this.#bus, this.#connection, { ms: leftMs, signal });
+    }
+  }
+
+  incarnation(): Promise<ReadyIncarnation> {
+    return this.#connection.call({ method: 'queue.incarnation', args: [] }, () => this.#bus.incarnation());
+  }
+
+  #take({ queue, priorities, max, signal }: PullRequest): readonly PulledMessage[] {
+    const taken: Delivered[] = [];
+    if (signal.aborted) return [];
+    for (const priority of priorities) taken.push(...this.#bus.take(queue, priority, max - taken.length));
+    return taken.map((each) => ({
+      message: each.message,
+      ack: () => each.ack(),
+      nakAfter: (ms) => each.giveBack(ms),
+    }));
+  }
+}
+
+/** Resolves when a message came, the time is over, the signal aborts or the connection breaks. */
+function somethingHappens(
+  bus: MemoryBus,
+  connection: MemoryConnection,
+  { ms, signal }: { ms: number; signal: AbortSignal },
+): Promise<void> {
+  return new Promise((resolve) => {
+    const ends = [
+      bus.onMessage(() => end()),
+      connection.onDisconnected(() => end()),
+      bus.clock.after(ms, () => end()),
+      () => signal.removeEventListener('abort', end),
+    ];
+    const end = (): void => {
+      for (const each of ends) each();
+      resolve();
+    };
+    signal.addEventListener('abort', end, { once: true });
+  });
 }
 
 class MemoryDueHints implements DueHints {

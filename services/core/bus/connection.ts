@@ -44,6 +44,8 @@ export interface BusLink {
   readonly nats: NatsConnection;
   readonly js: JetStreamClient;
   readonly jsm: JetStreamManager;
+  /** Aborted when the link goes down: what was asked over it will not be answered. */
+  readonly down: AbortSignal;
 }
 
 export interface BusDependencies {
@@ -65,6 +67,7 @@ export class BusConnection {
   readonly #dialing: Promise<void>;
   #nats: NatsConnection | undefined;
   #link: BusLink | undefined;
+  #linkDown = new AbortController();
   #problem = 'not connected to NATS yet';
 
   constructor(config: BusConfig, { clock, log }: BusDependencies) {
@@ -147,17 +150,17 @@ export class BusConnection {
       return;
     }
     this.#nats = nats;
-    const link = { nats, js: jetstream(nats, { timeout: BUS_REQUEST_TIMEOUT_MS }), jsm };
+    const clients = { nats, js: jetstream(nats, { timeout: BUS_REQUEST_TIMEOUT_MS }), jsm };
     const statuses = nats.status();
     for (const subscribed of this.#subscriptions) listen(nats, subscribed);
-    this.#up(link);
+    this.#up(clients);
     for await (const status of statuses) {
       switch (status.type) {
         case 'disconnect':
           this.#down('the connection to NATS broke off');
           break;
         case 'reconnect':
-          this.#up(link);
+          this.#up(clients);
           break;
         case 'ldm':
         case 'slowConsumer':
@@ -179,21 +182,23 @@ export class BusConnection {
     this.#down('the connection to NATS is closed');
   }
 
-  #up(link: BusLink): void {
-    const version = link.nats.info?.version ?? 'unknown';
+  #up(clients: Omit<BusLink, 'down'>): void {
+    const version = clients.nats.info?.version ?? 'unknown';
     if (!isSupported(version)) {
       this.#down(`nats-server ${version} is too old: ${SERVER_VERSION_MIN.join('.')} or later is needed`);
       return;
     }
-    this.#link = link;
+    this.#linkDown = new AbortController();
+    this.#link = { ...clients, down: this.#linkDown.signal };
     this.#problem = '';
-    this.#log.info('connected to nats', { server: link.nats.getServer(), version });
+    this.#log.info('connected to nats', { server: clients.nats.getServer(), version });
     for (const callback of this.#onConnected) callback();
   }
 
   /** Logged once per reason: dialling goes on several times a second. */
   #down(problem: string): void {
     this.#link = undefined;
+    this.#linkDown.abort();
     if (this.#problem === problem || this.#closing.signal.aborted) return;
     this.#problem = problem;
     this.#log.warn('no connection to nats', { problem });

@@ -26,6 +26,11 @@ export class BusNames {
     return `q_${queue}_p_${priority}`;
   }
 
+  /** Where messages are asked of the consumer. */
+  nextSubject(queue: string, priority: Priority): string {
+    return `$JS.API.CONSUMER.MSG.NEXT.${this.streamOf(queue)}.${this.readyConsumer(queue, priority)}`;
+  }
+
   hintSubject(shard: number): string {
     return `${this.prefix}due.${shard}`;
   }

@@ -1,15 +1,25 @@
-import { headers, nuid } from '@nats-io/transport-node';
-import type { ConsumerConfig, MsgRequest, StreamConfig } from '@nats-io/jetstream';
+import { headers, nuid, type Msg } from '@nats-io/transport-node';
+import type { ConsumerConfig, MsgRequest, StreamConfig, StreamInfo } from '@nats-io/jetstream';
 import consumerSchema from '../../../schema/nats/ready-consumer.json' with { type: 'json' };
 import streamSchema from '../../../schema/nats/ready-stream.json' with { type: 'json' };
 import { PRIORITIES, type Priority } from '../domain/job-status.ts';
 import { msBetween, type EpochMs, type MonotonicMs } from '../domain/time.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { PublishOutcome, ReadyConsumer, ReadyMessage, ReadyQueue } from '../ports/ready-queue.ts';
+import type {
+  PublishOutcome,
+  PulledMessage,
+  PullRequest,
+  ReadyConsumer,
+  ReadyIncarnation,
+  ReadyMessage,
+  ReadyQueue,
+} from '../ports/ready-queue.ts';
 import type { Log, Telemetry } from '../ports/telemetry.ts';
 import { ApiCode, apiCodeOf, busError, isNoResponders, isStreamMissing } from './bus-errors.ts';
 import { BUS_REQUEST_TIMEOUT_MS, type BusConnection } from './connection.ts';
 import { BusNames } from './names.ts';
+import { decodeReady, encodeReady } from './ready-message.ts';
+import { acknowledge, ConsumerMissing, giveBack, pullMessages } from './ready-pull.ts';
 
 export interface ReadyQueueConfig {
   readonly prefix?: string | undefined;
@@ -48,11 +58,12 @@ export class JetStreamReadyQueue implements ReadyQueue {
   readonly #names: BusNames;
   readonly #stream: Partial<StreamConfig> & { name: string };
   readonly #ensured = new Map<string, Ensured>();
+  readonly #queuesMet = new Set<string>();
   /** Whether the stream was there once: then making it is a repair. */
   #streamSeen = false;
   /** When each consumer was made: another time on a later look tells that it was lost in between. */
   readonly #consumersSeen = new Map<string, string>();
-  #ensuringStream: Promise<void> | undefined;
+  #ensuringStream: Promise<StreamInfo> | undefined;
 
   constructor(config: ReadyQueueConfig, { bus, clock, telemetry, log }: ReadyQueueDependencies) {
     this.#bus = bus;
@@ -67,6 +78,10 @@ export class JetStreamReadyQueue implements ReadyQueue {
       num_replicas: config.replicas ?? streamSchema.num_replicas,
       max_bytes: config.maxBytes ?? streamSchema.max_bytes,
     };
+    // The server may have come back with an empty disk.
+    bus.onConnected(() => {
+      this.#ensured.clear();
+    });
   }
 
   connected(): boolean {
@@ -79,7 +94,38 @@ export class JetStreamReadyQueue implements ReadyQueue {
       outcomes.push(...(await this.#publishChunk(messages.slice(from, from + BATCH_MAX_MESSAGES))));
     }
     this.#count(outcomes);
+    this.#keepConsumers(messages);
     return outcomes;
+  }
+
+  async pull(request: PullRequest): Promise<readonly PulledMessage[]> {
+    const { queue, waitMs, signal } = request;
+    const startedAt = this.#clock.monotonic();
+    let taken: readonly Msg[];
+    try {
+      try {
+        taken = await this.#take(request);
+      } catch (error) {
+        if (!(error instanceof ConsumerMissing)) throw error;
+        this.#ensured.delete(queue);
+        await this.ensureQueue(queue);
+        taken = await this.#take({ ...request, waitMs: waitMs - msBetween(startedAt, this.#clock.monotonic()) });
+      }
+    } catch (error) {
+      throw busError(`pull from queue ${queue}`, error);
+    }
+    if (!signal.aborted) return this.#pulledOf(taken);
+    for (const message of taken) giveBack(message, 0);
+    return [];
+  }
+
+  async incarnation(): Promise<ReadyIncarnation> {
+    try {
+      const { created, state } = await this.#ensureStream();
+      return { createdAt: Date.parse(created), lastSequence: state.last_seq };
+    } catch (error) {
+      throw busError('the ready stream', error);
+    }
   }
 
   ensureQueue(queue: string): Promise<readonly ReadyConsumer[]> {
@@ -88,6 +134,7 @@ export class JetStreamReadyQueue implements ReadyQueue {
     if (known !== undefined && msBetween(known.at, now) < ENSURED_FOR_MS) return known.consumers;
     const ensured = { at: now, consumers: this.#makeQueue(queue) };
     this.#ensured.set(queue, ensured);
+    this.#queuesMet.add(queue);
     ensured.consumers.catch(() => {
       if (this.#ensured.get(queue) === ensured) this.#ensured.delete(queue);
     });
@@ -141,7 +188,7 @@ export class JetStreamReadyQueue implements ReadyQueue {
 
   async #ensureQueuesAnew(messages: readonly ReadyMessage[]): Promise<void> {
     await this.#ensureStream();
-    const queues = new Set([...this.#ensured.keys(), ...messages.map(({ queue }) => queue)]);
+    const queues = new Set([...this.#queuesMet, ...messages.map(({ queue }) => queue)]);
     this.#ensured.clear();
     await Promise.all([...queues].map((queue) => this.ensureQueue(queue)));
   }
@@ -153,7 +200,7 @@ export class JetStreamReadyQueue implements ReadyQueue {
   async #publishOne(message: ReadyMessage): Promise<SingleOutcome> {
     try {
       const { js } = this.#bus.link();
-      await js.publish(this.#names.readySubject(message.queue, message.priority), encode(message));
+      await js.publish(this.#names.readySubject(message.queue, message.priority), encodeReady(message));
       return 'stored';
     } catch (error) {
       if (apiCodeOf(error) === ApiCode.full) return 'full';
@@ -179,11 +226,11 @@ export class JetStreamReadyQueue implements ReadyQueue {
         marks.set('Nats-Batch-Id', batch);
         marks.set('Nats-Batch-Sequence', String(index + 1));
         if (index < last) {
-          nats.publish(subject, encode(message), { headers: marks });
+          nats.publish(subject, encodeReady(message), { headers: marks });
           continue;
         }
         marks.set('Nats-Batch-Commit', '1');
-        const answer = await nats.request(subject, encode(message), {
+        const answer = await nats.request(subject, encodeReady(message), {
           headers: marks,
           timeout: BUS_REQUEST_TIMEOUT_MS,
         });
@@ -236,27 +283,64 @@ export class JetStreamReadyQueue implements ReadyQueue {
   }
 
   /** Finds the stream or makes it; concurrent calls, of other processes too, end up with the same one. */
-  #ensureStream(): Promise<void> {
+  #ensureStream(): Promise<StreamInfo> {
     this.#ensuringStream ??= this.#findOrMakeStream().finally(() => {
       this.#ensuringStream = undefined;
     });
     return this.#ensuringStream;
   }
 
-  async #findOrMakeStream(): Promise<void> {
+  async #findOrMakeStream(): Promise<StreamInfo> {
     const { jsm } = this.#bus.link();
+    const { name } = this.#stream;
+    let info: StreamInfo;
     try {
-      await jsm.streams.info(this.#stream.name);
+      info = await jsm.streams.info(name);
     } catch (error) {
       if (apiCodeOf(error) !== ApiCode.streamNotFound) throw error;
-      await jsm.streams.add(this.#stream).catch((refusal: unknown) => {
+      info = await jsm.streams.add(this.#stream).catch((refusal: unknown) => {
         // Somebody else made it in between, with other settings.
         if (apiCodeOf(refusal) !== ApiCode.streamNameInUse) throw refusal;
+        return jsm.streams.info(name);
       });
-      if (this.#streamSeen) this.#recreated('stream', this.#stream.name);
-      else this.#log.info('made the ready stream', { stream: this.#stream.name });
+      if (this.#streamSeen) this.#recreated('stream', name);
+      else this.#log.info('made the ready stream', { stream: name });
     }
     this.#streamSeen = true;
+    return info;
+  }
+
+  /** A stream that somebody else made again has no consumers; workers that pull by themselves make none. */
+  #keepConsumers(messages: readonly ReadyMessage[]): void {
+    if (!this.connected()) return;
+    for (const queue of new Set(messages.map((message) => message.queue))) {
+      this.ensureQueue(queue).catch((error: unknown) => {
+        this.#log.warn('the consumers of a queue could not be made', {
+          queue,
+          error: busError('ensure', error).message,
+        });
+      });
+    }
+  }
+
+  #take({ queue, priorities, max, waitMs, signal }: PullRequest): Promise<readonly Msg[]> {
+    const consumers = priorities.map((priority) => this.#names.nextSubject(queue, priority));
+    return pullMessages(this.#bus.link(), this.#clock, { consumers, max, waitMs, signal });
+  }
+
+  #pulledOf(taken: readonly Msg[]): readonly PulledMessage[] {
+    return taken.flatMap((stored) => {
+      const message = decodeReady(stored.string());
+      if (message !== null) {
+        return [{ message, ack: () => acknowledge(stored), nakAfter: (ms: number) => giveBack(stored, ms) }];
+      }
+      this.#log.warn('a malformed ready message is thrown away', {
+        subject: stored.subject,
+        bytes: stored.data.length,
+      });
+      acknowledge(stored);
+      return [];
+    });
   }
 
   #recreated(kind: 'stream' | 'consumer', name: string): void {
@@ -274,10 +358,6 @@ export class JetStreamReadyQueue implements ReadyQueue {
 
 interface BatchAnswer {
   readonly count?: number;
-}
-
-function encode({ jobId, attempt, runAt, queue, priority }: ReadyMessage): string {
-  return JSON.stringify({ v: 1, job_id: jobId, attempt, run_at: new Date(runAt).toISOString(), queue, priority });
 }
 
 export function createReadyQueue(config: ReadyQueueConfig, dependencies: ReadyQueueDependencies): ReadyQueue {

@@ -21,6 +21,31 @@ export interface ReadyConsumer {
   readonly consumer: string;
 }
 
+export interface PullRequest {
+  readonly queue: string;
+  /** In the order in which they are taken. */
+  readonly priorities: readonly Priority[];
+  readonly max: number;
+  /** How long to wait for a first message when none is there. */
+  readonly waitMs: number;
+  /** Once aborted nothing is taken any more. */
+  readonly signal: AbortSignal;
+}
+
+/** A message in our hands: neither acknowledged nor given back, it is delivered again after the consumer's ack_wait. */
+export interface PulledMessage {
+  readonly message: ReadyMessage;
+  ack(): void;
+  /** To be delivered again, to whoever asks, after the milliseconds. */
+  nakAfter(ms: number): void;
+}
+
+/** Which life of the ready streams this is. Another createdAt, or a sequence gone back, means that messages were lost. */
+export interface ReadyIncarnation {
+  readonly createdAt: EpochMs;
+  readonly lastSequence: number;
+}
+
 /** JetStream's ready streams. It holds no truth: whatever is lost there makes jobs late, never lost. */
 export interface ReadyQueue {
   /** Whether the connection is up: the fast path asks before it relies on a publish. */
@@ -31,6 +56,13 @@ export interface ReadyQueue {
   ensureQueue(queue: string): Promise<readonly ReadyConsumer[]>;
   /** When the oldest message that waits on the subject was stored; null when none waits. Throws BusError. */
   oldestMessageAt(queue: string, priority: Priority): Promise<EpochMs | null>;
+  /**
+   * At most `max` waiting messages, or the first ones to come within waitMs; [] when none came or the signal was aborted.
+   * Every message goes to one caller. Throws BusError.
+   */
+  pull(request: PullRequest): Promise<readonly PulledMessage[]>;
+  /** Makes the stream when it is missing. Throws BusError. */
+  incarnation(): Promise<ReadyIncarnation>;
 }
 
 /** The bus could not do it now (no connection, stream missing, election under way): try again later. */
