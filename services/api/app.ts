@@ -18,6 +18,7 @@ import { type Operation, readApiDocument } from './middleware/api-document.ts';
 import { operationHandler, type Route } from './middleware/operation-handler.ts';
 import { Validation } from './middleware/validation.ts';
 import { jobRoutes } from './routes/job-routes.ts';
+import { listRoutes } from './routes/list-routes.ts';
 import { serviceRoutes } from './routes/service-routes.ts';
 import { workerRoutes } from './routes/worker-routes.ts';
 import type { UseCases } from './use-cases/types.ts';
@@ -31,11 +32,13 @@ export interface AppParts {
   readonly horizonDays: number;
   readonly keyspace: string;
   readonly readiness: () => Promise<Readiness>;
+  /** Aborts when the process stops: calls that wait for something answer then. */
+  readonly stopping: AbortSignal;
 }
 
 /** The api as an express application that does not listen. Throws when the document and the routes do not name the same. */
 export function buildApp(parts: AppParts): Express {
-  const { clock, random, telemetry, log } = parts;
+  const { clock, random, telemetry, log, stopping } = parts;
   const document = readApiDocument();
   const validation = new Validation(document);
   const routes = routesOf(parts);
@@ -46,7 +49,7 @@ export function buildApp(parts: AppParts): Express {
   app.disable('x-powered-by').disable('etag').enable('case sensitive routing').enable('strict routing');
   app.use(measured(clock, telemetry));
   for (const operation of document.operations) {
-    const handler = operationHandler(routeOf(routes, operation), validation.of(operation), traceIdOf);
+    const handler = operationHandler(routeOf(routes, operation), validation.of(operation), { traceIdOf, stopping });
     app[operation.method](expressPath(operation.path), handler);
   }
   for (const [path, methods] of Map.groupBy(document.operations, (operation) => operation.path)) {
@@ -62,6 +65,7 @@ type Routes = Readonly<Record<string, Route>>;
 function routesOf({ useCases, clock, horizonDays, keyspace, readiness }: AppParts): Routes {
   return {
     ...jobRoutes({ useCases, clock, horizonDays, keyspace }),
+    ...listRoutes({ useCases, keyspace }),
     ...workerRoutes(useCases),
     ...serviceRoutes({ useCases, horizonDays, readiness }),
   };

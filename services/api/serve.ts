@@ -19,6 +19,7 @@ export async function serveApi(context: ServiceContext, { useCases, schemaVersio
     telemetry,
     log,
     readiness,
+    stopping,
     horizonDays: config.horizonDays,
     keyspace: config.cassandra.keyspace,
   });

@@ -37,12 +37,13 @@ describe('POST /jobs', () => {
       {
         owner: 'default',
         idempotencyKey: null,
-        requestHash: '',
+        requestHash: null,
         queue: 'mails',
         priority: 'normal',
         payload: null,
         payloadBytes: 0,
         when: { delayMs: 0 },
+        jitterMs: 0,
         maxAttempts: 5,
         timeoutS: 60,
         leaseS: 30,
@@ -209,7 +210,9 @@ describe('POST /jobs', () => {
       { queue: 'q', idempotency_key: 'schlüssel' },
       { queue: 'q', idempotency_key: 5 },
       { queue: 'q', target: 'https://example.org' },
-      { queue: 'q', jitter_s: 5 },
+      { queue: 'q', jitter_s: -1 },
+      { queue: 'q', jitter_s: 86_401 },
+      { queue: 'q', expires_at: 1_767_225_600_000 },
     ];
     for (const body of wrong) assert.equal((await faultsOf(api, body)).length, 1, JSON.stringify(body));
     assert.equal((await faultsOf(api, '{"queue":"q","delay_s":1e400}')).length, 1);
@@ -316,7 +319,7 @@ describe('an idempotency key', () => {
     const [inHeader, inBody, inBoth] = api.asked.created;
     assert.equal(inHeader?.idempotencyKey, key);
     assert.equal(inBody?.idempotencyKey, key);
-    assert.match(inHeader.requestHash, /^[0-9a-f]{64}$/);
+    assert.match(inHeader.requestHash ?? '', /^[0-9a-f]{64}$/);
     assert.equal(inHeader.requestHash, inBody.requestHash);
     assert.equal(inHeader.requestHash, inBoth?.requestHash);
   });
@@ -494,7 +497,7 @@ describe('GET and DELETE /jobs/{job_id}', () => {
 
   it('tell by job_status why a job cannot be cancelled, beside the HTTP status', async (test) => {
     const api = await serveApi(test);
-    const refusal = { code: 'job_running', detail: 'The job is running.', members: { status: 'running' } } as const;
+    const refusal = { code: 'job_running', detail: 'The job is running.', members: { job_status: 'running' } } as const;
     api.override({ cancelJob: async () => refused(refusal) });
     const { status, body } = await api.call('DELETE', '/jobs/j_0123456789abc_00');
     assert.equal(status, 409);

@@ -122,7 +122,9 @@ describe('a path or method that is not there', () => {
     const api = await serveApi(test);
     for (const [method, path, allow] of [
       ['PUT', '/jobs', 'GET, HEAD, POST'],
-      ['PATCH', `/jobs/${ID}`, 'DELETE, GET, HEAD'],
+      ['PUT', `/jobs/${ID}`, 'DELETE, GET, HEAD, PATCH'],
+      ['GET', '/queues/q/lease', 'POST'],
+      ['PATCH', '/dead-letters', 'GET, HEAD'],
       ['GET', `/jobs/${ID}/claim`, 'POST'],
       ['POST', '/queues/q', 'GET, HEAD'],
       ['OPTIONS', '/limits', 'GET, HEAD'],

@@ -53,7 +53,7 @@ describe('a claim', () => {
 
   it('tells a loser where the job is', async (test) => {
     const api = await serveApi(test);
-    const members = { current_attempt: 2, status: 'running' };
+    const members = { current_attempt: 2, job_status: 'running' };
     api.override({ claimJobs: async () => [refused({ code: 'lease_lost', detail: 'Leave it.', members })] });
     const { status, body } = await api.call('POST', `/jobs/${ID}/claim`, { body: { attempt: 1, worker: 'w' } });
     assert.equal(status, 409);
@@ -230,10 +230,10 @@ describe('a report', () => {
     assert.partialDeepStrictEqual(api.asked.reports, [{ error: 'a\u0000b' }, { result: String.raw`"a\u0000b"` }]);
   });
 
-  it('does not mix success and failure, and knows no other ways to end yet', async (test) => {
+  it('says in one way how the attempt ended, and nothing that goes with another', async (test) => {
     const api = await serveApi(test);
     for (const [body, fault] of [
-      [{ attempt: 1 }, 'ok: is required'],
+      [{ attempt: 1 }, 'ok: is required, or one of snooze_s and cancelled in its place'],
       [{ attempt: 1, ok: 'true' }, 'ok: must be true or false, not text'],
       [{ attempt: 1, ok: false }, 'error: is required with ok: false'],
       [{ attempt: 1, ok: false, error: '' }, 'error: must be text that is not empty'],
@@ -242,14 +242,18 @@ describe('a report', () => {
       [{ attempt: 1, ok: true, retryable: false }, 'retryable: goes with ok: false'],
       [{ attempt: 1, ok: true, retry_after_s: 1 }, 'retry_after_s: goes with ok: false'],
       [{ attempt: 1, ok: false, error: 'e', retry_after_s: -1 }, 'retry_after_s: must be from 0 to 31536000'],
+      [{ attempt: 1, ok: true, snooze_s: 5 }, 'snooze_s: cannot go with ok: an attempt ends in one way'],
       [
-        { attempt: 1, ok: true, snooze_s: 5 },
-        'snooze_s: is not a field here (the fields are attempt, ok, result, error, retryable, retry_after_s)',
+        { attempt: 1, ok: false, error: 'e', cancelled: true },
+        'cancelled: cannot go with ok: an attempt ends in one way',
       ],
-      [
-        { attempt: 1, ok: true, cancelled: true },
-        'cancelled: is not a field here (the fields are attempt, ok, result, error, retryable, retry_after_s)',
-      ],
+      [{ attempt: 1, snooze_s: 5, cancelled: true }, 'cancelled: cannot go with snooze_s: an attempt ends in one way'],
+      [{ attempt: 1, snooze_s: -1 }, 'snooze_s: must be from 0 to 31536000'],
+      [{ attempt: 1, snooze_s: null }, 'snooze_s: must be a number, not null'],
+      [{ attempt: 1, snooze_s: 5, error: 'e' }, 'error: goes with ok: false'],
+      [{ attempt: 1, snooze_s: 5, result: 1 }, 'result: goes with ok: true'],
+      [{ attempt: 1, cancelled: true, retryable: false }, 'retryable: goes with ok: false'],
+      [{ attempt: 1, cancelled: false }, 'cancelled: can only be true; say with ok how the attempt ended'],
       [{ attempt: 1, ok: true, result: 'r'.repeat(4_095) }, 'result: may be at most 4096 bytes of JSON text'],
     ] as const) {
       const { status, body: problem } = await report(api, body);

@@ -5,7 +5,19 @@ import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, request as httpRequest } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buildApp } from '../../services/api/app.ts';
-import type { ClaimItem, CreateJob, HeartbeatItem, Report, UseCases } from '../../services/api/use-cases/types.ts';
+import type {
+  ChangeJob,
+  ClaimItem,
+  CreateJob,
+  CreateJobs,
+  HeartbeatItem,
+  LeaseRequest,
+  ListDeadLetters,
+  ListJobs,
+  ReleaseItem,
+  Report,
+  UseCases,
+} from '../../services/api/use-cases/types.ts';
 import { jobNotFound } from '../../services/api/use-cases/worker-refusals.ts';
 import { ok, refused } from '../../services/core/contract/problems.ts';
 import type { JobRow } from '../../services/core/domain/job.ts';
@@ -37,6 +49,12 @@ export interface Asked {
   readonly claimed: ClaimItem[];
   readonly heartbeats: HeartbeatItem[];
   readonly reports: Report[];
+  readonly batches: CreateJobs[];
+  readonly changes: ChangeJob[];
+  readonly released: ReleaseItem[];
+  readonly leases: LeaseRequest[];
+  readonly lists: ListJobs[];
+  readonly deadLists: ListDeadLetters[];
 }
 
 export interface HttpApi {
@@ -51,6 +69,8 @@ export interface HttpApi {
   /** Replaces what a use-case does. */
   override(useCases: Partial<UseCases>): void;
   readiness: Readiness;
+  /** As when the process is told to stop. */
+  stop(): void;
   /** Every answer is held against openapi.yaml. */
   call(method: string, path: string, sent?: Sent): Promise<Received>;
 }
@@ -59,7 +79,19 @@ export async function serveApi(test: Cleanup, options: { horizonDays?: number } 
   const clock = new FakeClock();
   const telemetry = createTelemetry();
   const jobs = new Map<string, JobRow>();
-  const asked: Asked = { created: [], claimed: [], heartbeats: [], reports: [] };
+  const asked: Asked = {
+    created: [],
+    claimed: [],
+    heartbeats: [],
+    reports: [],
+    batches: [],
+    changes: [],
+    released: [],
+    leases: [],
+    lists: [],
+    deadLists: [],
+  };
+  const stopping = new AbortController();
   const errors: Readonly<Record<string, unknown>>[] = [];
   const useCases = stubUseCases(jobs, asked, clock);
   const quiet = (): void => undefined;
@@ -72,6 +104,7 @@ export async function serveApi(test: Cleanup, options: { horizonDays?: number } 
     horizonDays: options.horizonDays ?? 365,
     keyspace: 'punctual',
     readiness: async () => api.readiness,
+    stopping: stopping.signal,
   });
   const server = createServer(app);
   server.listen(0, '127.0.0.1');
@@ -90,6 +123,7 @@ export async function serveApi(test: Cleanup, options: { horizonDays?: number } 
     errors,
     override: (replacement) => void Object.assign(useCases, replacement),
     readiness: { ready: true, checks: [] },
+    stop: () => stopping.abort(),
     call: async (method, path, sent = {}) => {
       const received = await send(url, method, path, sent);
       const contentType = received.headers['content-type'] ?? '';
@@ -139,14 +173,69 @@ function stubUseCases(jobs: Map<string, JobRow>, asked: Asked, clock: FakeClock)
     const job = jobs.get(jobId);
     return job === undefined ? refused(jobNotFound(jobId)) : ok(job);
   };
+  const create = ({ when, jitterMs: _, ...fields }: CreateJob): JobRow => {
+    const runAt = 'at' in when ? when.at : clock.now() + when.delayMs;
+    const job = jobRow(newCohort(), 0, { ...fields, runAt, scheduledFor: runAt, createdAt: clock.now() });
+    jobs.set(job.jobId, job);
+    return job;
+  };
+  const byTime = ({ queue, from, to }: { queue: string; from: number; to: number }, at: (job: JobRow) => number) =>
+    [...jobs.values()]
+      .filter((job) => job.queue === queue && at(job) >= from && at(job) < to)
+      .toSorted((one, other) => at(one) - at(other) || (one.jobId < other.jobId ? -1 : 1));
   return {
     createJob: async (request) => {
       asked.created.push(request);
-      const { when, ...fields } = request;
-      const runAt = 'at' in when ? when.at : clock.now() + when.delayMs;
-      const job = jobRow(newCohort(), 0, { ...fields, runAt, scheduledFor: runAt, createdAt: clock.now() });
-      jobs.set(job.jobId, job);
-      return ok({ job, replayed: false });
+      return ok({ job: create(request), replayed: false });
+    },
+    createJobs: async (batch) => {
+      asked.batches.push(batch);
+      return ok(batch.jobs.map((job) => (job.ok ? ok({ job: create(job.value), replayed: false }) : job)));
+    },
+    requestCancel: async (jobId) => {
+      const found = find(jobId);
+      return found.ok ? ok({ job: found.value, requested: found.value.status === 'running' }) : found;
+    },
+    changeJob: async (jobId, changeOf) => {
+      const found = find(jobId);
+      const change = found.ok ? changeOf(found.value) : found;
+      if (!found.ok || !change.ok) return change.ok ? found : change;
+      asked.changes.push(change.value);
+      return found;
+    },
+    runJobNow: async (jobId) => find(jobId),
+    replayJob: async (jobId) => find(jobId),
+    releaseJobs: async (items) => {
+      asked.released.push(...items);
+      return items.map(() => ok({ outcome: 'released', status: 'enqueued', replayed: false }));
+    },
+    leaseJobs: async (request) => {
+      asked.leases.push(request);
+      const ready = [...jobs.values()].filter(({ queue }) => queue === request.queue).slice(0, request.max);
+      return ok(ready.map((job) => ({ job, attempt: 1, leaseUntil: clock.now() + 30_000, heartbeatS: 10 })));
+    },
+    listJobs: async (request) => {
+      asked.lists.push(request);
+      const all = byTime(request, (job) => job.runAt);
+      const start = request.after === null ? 0 : all.findIndex(({ jobId }) => jobId === request.after?.jobId) + 1;
+      const page = all.slice(start, start + request.pageSize);
+      const last = start + page.length < all.length ? page.at(-1) : undefined;
+      return ok({ jobs: page, next: last === undefined ? null : { runAt: last.runAt, jobId: last.jobId } });
+    },
+    listDeadLetters: async (request) => {
+      asked.deadLists.push(request);
+      const dead = byTime(request, (job) => job.finishedAt ?? Infinity);
+      const start = request.after === null ? 0 : dead.findIndex(({ jobId }) => jobId === request.after?.jobId) + 1;
+      const page = dead.slice(start, start + request.pageSize).map(({ jobId, queue, finishedAt, attempt, ...job }) => ({
+        jobId,
+        queue,
+        deadAt: finishedAt ?? 0,
+        attempt,
+        reason: job.reason ?? 'attempts',
+        error: job.lastError,
+      }));
+      const last = start + page.length < dead.length ? page.at(-1) : undefined;
+      return ok({ deadLetters: page, next: last === undefined ? null : { deadAt: last.deadAt, jobId: last.jobId } });
     },
     getJob: async (jobId) => find(jobId),
     findJobByKey: async (owner, key) => {

@@ -26,6 +26,7 @@ interface Document {
   readonly components: {
     readonly schemas: Readonly<Record<string, Schema>>;
     readonly responses: Readonly<Record<string, Response>>;
+    readonly parameters: Readonly<Record<string, { readonly schema: Schema }>>;
   };
 }
 

@@ -57,11 +57,20 @@ describe('the OpenAPI document', () => {
       [limits.WORKER_BATCH_MAX_ITEMS, 'ClaimBatchRequest', 'properties', 'items', 'maxItems'],
       [limits.WORKER_BATCH_MAX_ITEMS, 'HeartbeatBatchRequest', 'properties', 'items', 'maxItems'],
       [limits.WORKER_BATCH_MAX_ITEMS, 'CompleteBatchRequest', 'properties', 'items', 'maxItems'],
+      [limits.WORKER_BATCH_MAX_ITEMS, 'ReleaseBatchRequest', 'properties', 'items', 'maxItems'],
+      [limits.JOB_BATCH_MAX_ITEMS, 'CreateJobsRequest', 'properties', 'jobs', 'maxItems'],
+      [limits.JITTER_MAX_S, ...job, 'jitter_s', 'maximum'],
+      [limits.MAX_ATTEMPTS_MAX, 'PatchJobRequest', 'properties', 'max_attempts', 'maximum'],
+      [limits.TIMEOUT_MAX_S, 'PatchJobRequest', 'properties', 'timeout_s', 'maximum'],
+      [limits.LEASE_CALL_MAX_JOBS, 'LeaseRequest', 'properties', 'max', 'maximum'],
+      [limits.LEASE_WAIT_MAX_S, 'LeaseRequest', 'properties', 'wait_s', 'maximum'],
     ] as const) {
       assert.equal(at(...path), limit, path.join('.'));
     }
+    assert.equal(DOCUMENT.components.parameters['PageSize']?.schema['maximum'], limits.PAGE_SIZE_MAX);
     for (const [bytes, ...path] of [
       [limits.PAYLOAD_MAX_BYTES, ...job, 'payload', 'description'],
+      [limits.PAYLOAD_MAX_BYTES, 'PatchJobRequest', 'properties', 'payload', 'description'],
       [limits.RESULT_MAX_BYTES, 'AttemptResult', 'description'],
       [limits.PROGRESS_MAX_BYTES, 'HeartbeatRequest', 'properties', 'progress', 'description'],
       [limits.ERROR_TEXT_MAX_BYTES, 'ErrorText', 'description'],
@@ -71,7 +80,8 @@ describe('the OpenAPI document', () => {
   });
 
   it('closes every request, and no answer: clients must bear new members', () => {
-    const isRequest = (name: string): boolean => /(Request|ClaimItem|HeartbeatItem|CompleteItem)$/.test(name);
+    const isRequest = (name: string): boolean =>
+      /(Request|ClaimItem|HeartbeatItem|CompleteItem|ReleaseItem)$/.test(name);
     for (const [name, schema] of Object.entries(SCHEMAS)) {
       if (schema['type'] !== 'object') continue;
       assert.equal(schema['additionalProperties'], isRequest(name) ? false : undefined, name);

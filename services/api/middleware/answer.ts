@@ -49,14 +49,15 @@ export function problemAnswer(problem: Problem, { path, traceId }: RefusedReques
 }
 
 /** The members that a whole refusal and the refusal of an item in a batch have in common. */
-export function problemMembers({ code, detail, errors, members }: Problem): Record<string, unknown> {
+function problemMembers({ code, detail, errors, members }: Problem): Record<string, unknown> {
   const { title, retryable } = PROBLEMS[code];
-  return { ...jobMembers(members), code, title, detail, retryable, ...(errors === undefined ? {} : { errors }) };
+  return { ...members, code, title, detail, retryable, ...(errors === undefined ? {} : { errors }) };
 }
 
-/** `status` is the HTTP status in problem documents, so that of the job goes by another name. */
-function jobMembers({ status, ...others }: NonNullable<Problem['members']> = {}): Record<string, unknown> {
-  return status === undefined ? others : { ...others, job_status: status };
+/** The refusal of one item of a batch: what the whole call would answer, with its time to wait beside it. */
+export function itemProblem(problem: Problem): { readonly status: number; readonly error: object } {
+  const retryAfter = problem.retryAfterS === undefined ? {} : { retry_after_s: problem.retryAfterS };
+  return { status: PROBLEMS[problem.code].status, error: { ...problemMembers(problem), ...retryAfter } };
 }
 
 export function send(

@@ -13,9 +13,9 @@ interface Open {
  * The content of a JSON text that JSON.parse accepted, whatever its layout: keys sorted, strings in one spelling, numbers in
  * their own text, for 1.10 and 1.1, or two integers beyond 2^53, are not the same content. Works without recursion, since a
  * payload may be nested deeper than calls can be.
- * @param omitted a key of the outermost object that is left out.
+ * @param omitted a key of the outermost object that is left out; null: none.
  */
-export function canonicalJson(text: string, omitted: string): string {
+export function canonicalJson(text: string, omitted: string | null): string {
   const scanner = createScanner(text, true);
   const outermost: Open = { isObject: false, key: null, entries: [] };
   const stack = [outermost];

@@ -11,22 +11,28 @@ export interface JsonBody {
   readonly text: string;
   /** The raw member's own text, by item of the list; under 0 where there is no list. */
   readonly raw: ReadonlyMap<number, string>;
+  /** The own text of each item of the list that is an object. */
+  readonly items: ReadonlyMap<number, string>;
 }
 
 export interface BodyRules {
   /** Of the body as it is after decompression. */
   readonly maxBytes: number;
   readonly raw: RawMemberPlace;
+  /** Media types taken; JSON alone, unless it says so. */
+  readonly types?: readonly string[];
 }
+
+const JSON_ALONE = ['application/json'];
 
 export type ReadBody = (request: Request, response: Response) => Promise<Result<JsonBody>>;
 
 /** Reads bodies of one route. Never rejects for what a client sent. */
-export function bodyReader({ maxBytes, raw }: BodyRules): ReadBody {
+export function bodyReader({ maxBytes, raw, types = JSON_ALONE }: BodyRules): ReadBody {
   // Also inflates gzip, deflate and br, and stops at maxBytes of what comes out.
   const receive: RequestHandler = express.raw({ type: () => true, limit: maxBytes });
   return async (request, response) => {
-    const mistyped = contentTypeFault(request.headers['content-type']);
+    const mistyped = contentTypeFault(request.headers['content-type'], types);
     if (mistyped !== null) return refused({ code: 'unsupported_media_type', detail: mistyped });
     const failure = await new Promise<unknown>((resolve) => {
       receive(request, response, resolve);
@@ -36,17 +42,18 @@ export function bodyReader({ maxBytes, raw }: BodyRules): ReadBody {
   };
 }
 
-function contentTypeFault(header: string | undefined): string | null {
+function contentTypeFault(header: string | undefined, types: readonly string[]): string | null {
   if (header === 'application/json') return null;
-  if (header === undefined) return 'The header Content-Type is missing; it must be application/json.';
+  const right = `it must be ${types.join(' or ')}`;
+  if (header === undefined) return `The header Content-Type is missing; ${right}.`;
   let type: MIMEType;
   try {
     type = new MIMEType(header);
   } catch {
-    return `The Content-Type "${header}" is malformed; it must be application/json.`;
+    return `The Content-Type "${header}" is malformed; ${right}.`;
   }
   const charset = type.params.get('charset') ?? 'utf-8';
-  if (type.essence !== 'application/json') return `The Content-Type is ${type.essence}; it must be application/json.`;
+  if (!types.includes(type.essence)) return `The Content-Type is ${type.essence}; ${right}.`;
   if (!/^utf-?8$/i.test(charset)) return `The charset is ${charset}; JSON must be sent in UTF-8.`;
   return null;
 }
@@ -84,9 +91,9 @@ function parseBody(bytes: Buffer | undefined, place: RawMemberPlace): Result<Jso
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     return refused({ code: 'invalid_request', detail: 'The body must be a JSON object.' });
   }
-  const { raw, fault } = scanRawMembers(text, place);
+  const { raw, items, fault } = scanRawMembers(text, place);
   if (fault !== null) return refused(invalidField(fault.field, fault.message));
-  return ok({ value: value as JsonBody['value'], text, raw });
+  return ok({ value: value as JsonBody['value'], text, raw, items });
 }
 
 function notJson(detail: string): Result<JsonBody> {

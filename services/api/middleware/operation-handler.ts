@@ -15,6 +15,8 @@ export interface ApiRequest {
   readonly body: JsonBody;
   /** Items of the body's list that do not match the document, by index: each item stands for itself. */
   readonly itemProblems: ReadonlyMap<number, Problem>;
+  /** Aborts when nobody should wait for the answer any longer: the caller hung up, or this process stops. */
+  readonly waitEnds: () => AbortSignal;
 }
 
 /** What the api does for one operation of the document: parse, call a use-case, render. */
@@ -23,13 +25,20 @@ export interface Route {
   readonly handle: (request: ApiRequest) => Promise<Result<Answer>> | Result<Answer>;
 }
 
-const NO_BODY: JsonBody = { value: {}, text: '', raw: new Map() };
+/** What all operations have in common. */
+export interface HandlerContext {
+  readonly traceIdOf: (request: Request) => string;
+  /** Aborts when the process stops. */
+  readonly stopping: AbortSignal;
+}
+
+const NO_BODY: JsonBody = { value: {}, text: '', raw: new Map(), items: new Map() };
 
 /** The way of a request through an operation: body, validation, route, answer. Rejects only for our own faults. */
 export function operationHandler(
   { body: rules, handle }: Route,
   validators: OperationValidators,
-  traceIdOf: (request: Request) => string,
+  { traceIdOf, stopping }: HandlerContext,
 ): RequestHandler {
   const readBody = rules === undefined ? undefined : bodyReader(rules);
 
@@ -53,6 +62,7 @@ export function operationHandler(
       header: (name) => headerOf(request, name),
       body: body.value,
       itemProblems: new Map([...ofItems].map(([index, faults]) => [index, invalidRequest(faults)])),
+      waitEnds: () => waitEnds(response, stopping),
     });
   }
 
@@ -61,6 +71,18 @@ export function operationHandler(
     const refusedRequest = { path: request.path, traceId: () => traceIdOf(request) };
     send(response, result.ok ? result.value : problemAnswer(result.problem, refusedRequest));
   };
+}
+
+function waitEnds(response: Response, stopping: AbortSignal): AbortSignal {
+  const ended = new AbortController();
+  const end = (): void => {
+    stopping.removeEventListener('abort', end);
+    ended.abort();
+  };
+  stopping.addEventListener('abort', end);
+  response.once('close', end);
+  if (stopping.aborted || response.closed) end();
+  return ended.signal;
 }
 
 /** Puts a violation inside an item of the list to the others of that item; false when it is none of an item. */

@@ -25,11 +25,15 @@ export interface RawMemberPlace {
 export interface Scanned {
   /** The member's text by item of the list, or under 0 where there is no list. */
   readonly raw: ReadonlyMap<number, string>;
+  /** The own text of each item of the list that is an object. */
+  readonly items: ReadonlyMap<number, string>;
   /** A key that stands twice, or more entries than any request has; the raw members may hold what they like. */
   readonly fault: { readonly field: string; readonly message: string } | null;
 }
 
 interface Frame {
+  /** Where its text begins. */
+  readonly start: number;
   readonly keys: Set<string> | null;
   /** In an object the key at hand, in an array the index. */
   at: string | number;
@@ -44,21 +48,28 @@ interface Frame {
 export function scanRawMembers(text: string, place: RawMemberPlace): Scanned {
   const scanner = createScanner(text, true);
   const raw = new Map<number, string>();
+  const items = new Map<number, string>();
   const stack: Frame[] = [];
   const faultAt = (key: string | number, message: string): Scanned => ({
     raw,
+    items,
     fault: { field: fieldPath([...stack.map((frame) => frame.at).slice(0, -1), key]), message },
   });
 
   for (;;) {
     const token: number = scanner.scan();
     const frame = stack.at(-1);
-    if (token === Token.end) return { raw, fault: null };
+    if (token === Token.end) return { raw, items, fault: null };
     if (token === Token.openBrace || token === Token.openBracket) {
       const isObject = token === Token.openBrace;
-      stack.push({ keys: isObject ? new Set() : null, at: isObject ? '' : 0, expectsKey: isObject, entries: 0 });
+      const keys = isObject ? new Set<string>() : null;
+      stack.push({ start: scanner.getTokenOffset(), keys, at: isObject ? '' : 0, expectsKey: isObject, entries: 0 });
     } else if (token === Token.closeBrace || token === Token.closeBracket) {
-      stack.pop();
+      const closed = stack.pop();
+      const index = stack[1]?.at;
+      if (stack.length === 2 && stack[0]?.at === place.list && typeof index === 'number') {
+        items.set(index, text.slice(closed?.start, scanner.getTokenOffset() + 1));
+      }
     } else if (frame === undefined) {
       continue;
     } else if (token === Token.comma) {
@@ -81,8 +92,8 @@ export function scanRawMembers(text: string, place: RawMemberPlace): Scanned {
 /** Which item the innermost frame is: 0 for the body itself where there is no list, undefined when it is none. */
 function itemOf(stack: readonly Frame[], list: string | undefined): number | undefined {
   if (list === undefined) return stack.length === 1 ? 0 : undefined;
-  const [body, array] = stack;
-  return stack.length === 3 && body?.at === list && typeof array?.at === 'number' ? array.at : undefined;
+  const index = stack[1]?.at;
+  return stack.length === 3 && stack[0]?.at === list && typeof index === 'number' ? index : undefined;
 }
 
 /** Passes over the colon and the value after it, and returns the value's own text. */

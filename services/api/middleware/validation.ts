@@ -46,18 +46,31 @@ export class Validation {
   /** Query parameters are closed like bodies: an unknown one is a mistake. Headers belong to others too. */
   #parameters(parameters: readonly Parameter[], place: Parameter['in']): Validate {
     const ours = parameters.filter((parameter) => parameter.in === place);
-    return this.#compile({
+    const validate = this.#compile({
       type: 'object',
       additionalProperties: place === 'header',
       required: ours.filter(({ required = false }) => required).map(({ name }) => name),
       properties: Object.fromEntries(ours.map(({ name, schema }) => [name, schema])),
     });
+    const integers = ours.filter(({ schema }) => schema['type'] === 'integer').map(({ name }) => name);
+    return integers.length === 0 ? validate : (value) => validate(withIntegers(value as Texts, integers));
   }
 
   #compile(schema: Schema): Validate {
     const validate = this.#ajv.compile(referenced(schema) as Schema);
     return (value) => (validate(value) ? NONE : violationsOf(validate));
   }
+}
+
+type Texts = Readonly<Record<string, unknown>>;
+
+/** Parameters are text: that of a whole number is taken for it. */
+function withIntegers(texts: Texts, names: readonly string[]): Texts {
+  const numbers = names.flatMap((name): [string, unknown][] => {
+    const text = texts[name];
+    return typeof text === 'string' && /^-?\d{1,15}$/.test(text) ? [[name, Number(text)]] : [];
+  });
+  return { ...texts, ...Object.fromEntries(numbers) };
 }
 
 const NONE: readonly Violation[] = [];

@@ -38,9 +38,11 @@ function messageOf(error: DefinedError): string | null {
     case 'additionalProperties':
       return unknownFieldText(error.params.additionalProperty, schema);
     case 'type':
-      return `must be ${typeText(String(schema['format'] ?? schema['type']))}, not ${kindOf(error.data)}`;
+      return `must be ${expectedText(schema)}, not ${kindOf(error.data)}`;
     case 'enum':
       return `must be one of ${error.params.allowedValues.join(', ')}`;
+    case 'uniqueItems':
+      return 'must not name anything twice';
     case 'minimum':
     case 'maximum':
       return `must be ${rangeText(schema.minimum, schema.maximum)}`;
@@ -82,6 +84,13 @@ const TYPE_TEXTS: Readonly<Record<string, string>> = {
   object: 'an object',
   array: 'an array',
 };
+
+/** A request's members are of one type, or null removes them. */
+function expectedText(schema: Schema): string {
+  const types = [schema['type']].flat().map(String);
+  const type = types.find((each) => each !== 'null') ?? 'null';
+  return `${typeText(String(schema['format'] ?? type))}${types.includes('null') ? ' or null' : ''}`;
+}
 
 function typeText(type: string): string {
   return TYPE_TEXTS[type] ?? TYPE_TEXTS['string'] ?? type;

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { formatInstant, parseInstant } from '../../core/contract/instant.ts';
 import { ok, type Problem, refused, type Result } from '../../core/contract/problems.ts';
-import type { CreateJobRequest } from '../../core/contract/wire.ts';
+import type { CreateJobRequest, WireRetry } from '../../core/contract/wire.ts';
 import type { RetryPolicy } from '../../core/domain/job.ts';
 import { Priority } from '../../core/domain/job-status.ts';
 import {
@@ -19,15 +19,14 @@ import {
 } from '../../core/domain/limits.ts';
 import type { EpochMs } from '../../core/domain/time.ts';
 import { canonicalJson } from '../middleware/canonical-json.ts';
-import { invalidField, invalidRequest } from '../middleware/invalid-request.ts';
-import type { ApiRequest } from '../middleware/operation-handler.ts';
+import { invalidRequest } from '../middleware/invalid-request.ts';
 import type { Violation } from '../middleware/violation-text.ts';
-import type { CreateJob } from '../use-cases/types.ts';
+import type { CreateJob, When } from '../use-cases/types.ts';
 
 /** Whose jobs these are while callers have no keys of their own. */
 export const OWNER_DEFAULT = 'default';
 export const PAYLOAD_MEMBER = 'payload';
-const KEY_HEADER = 'Idempotency-Key';
+export const KEY_HEADER = 'Idempotency-Key';
 const KEY_MEMBER = 'idempotency_key';
 
 export const RETRY_DEFAULT: RetryPolicy = {
@@ -43,102 +42,166 @@ export interface JobTerms {
   readonly horizonDays: number;
 }
 
+/** A job as it came: the body of POST /jobs, or an item of a batch. */
+export interface JobSource {
+  readonly request: CreateJobRequest;
+  /** The request's own text. */
+  readonly text: string;
+  readonly payload: string | null;
+  /** The header of the call. */
+  readonly keyHeader: string | undefined;
+  /** The header stands for the whole call, of which this job is one of many. */
+  readonly keyCoversCall: boolean;
+  readonly traceparent: string | undefined;
+  /** Where in the body it stands. */
+  readonly path: Violation['path'];
+}
+
 export interface ParsedJob {
   readonly job: CreateJob;
-  /** Set when run_at is too long ago for a new job. A repeat of a request made in time is still answered with its job. */
+  /** Set when the clock has passed the job's times. A repeat of a request made in time is still answered with its job. */
   readonly tooLate: Problem | null;
 }
 
 /** What one field says of another and of the clock; each field for itself matches the document already. Fills in defaults. */
-export function parseJob({ body, header }: ApiRequest, terms: JobTerms): Result<ParsedJob> {
-  const request = body.value as unknown as CreateJobRequest;
-  const payload = body.raw.get(0) ?? null;
+export function parseJob(source: JobSource, terms: JobTerms): Result<ParsedJob> {
+  const { request, payload } = source;
   const payloadBytes = payload === null ? 0 : Buffer.byteLength(payload);
-  const idempotencyKey = request.idempotency_key ?? header(KEY_HEADER) ?? null;
-  const retry = retryOf(request.retry);
-  const when = whenOf(request);
+  const idempotencyKey = keyOf(source);
+  const retry = mergedRetry(RETRY_DEFAULT, request.retry ?? {});
+  const when = whenOf(request) ?? { delayMs: 0 };
+  const jitterMs = milliseconds(request.jitter_s ?? 0);
+  const expiresAt = instantOf(request.expires_at) ?? null;
+  const refusal = (violations: readonly Violation[]): Problem | null =>
+    violations.length === 0
+      ? null
+      : invalidRequest(violations.map(({ path, message }) => ({ path: [...source.path, ...path], message })));
 
-  const violations = [
+  const problem = refusal([
     ...payloadViolations(payloadBytes),
-    ...keyViolations(request.idempotency_key, header(KEY_HEADER)),
-    ...timeViolations(request, when, terms),
+    ...keyViolations(source),
+    ...timeViolations(request, terms),
+    ...('at' in when ? expiryViolations(expiresAt, when.at + jitterMs) : []),
     ...retryViolations(retry),
-  ];
-  if (violations.length > 0) return refused(invalidRequest(violations));
+  ]);
+  if (problem !== null) return refused(problem);
   const job: CreateJob = {
     owner: OWNER_DEFAULT,
     idempotencyKey,
-    // Only keyed requests are ever compared, and hashing costs as much as all the rest of parsing.
-    requestHash: idempotencyKey === null ? '' : contentHash(body.text),
+    // Hashing costs as much as all the rest of parsing.
+    requestHash: idempotencyKey === null ? null : contentHash(source.text),
     queue: request.queue,
     priority: request.priority ?? Priority.normal,
     payload,
     payloadBytes,
     when,
+    jitterMs,
     maxAttempts: request.max_attempts ?? MAX_ATTEMPTS_DEFAULT,
     timeoutS: request.timeout_s ?? TIMEOUT_DEFAULT_S,
     leaseS: request.lease_s ?? LEASE_DEFAULT_S,
     retry,
     labels: request.labels ?? {},
-    expiresAt: null,
-    traceparent: traceparentOf(header('traceparent')),
+    expiresAt,
+    traceparent: traceparentOf(source.traceparent),
   };
-  return ok({ job, tooLate: tooLateOf(when, terms.now) });
+  const dueAt = dueTime(when, terms.now) + jitterMs;
+  return ok({ job, tooLate: refusal([...pastViolations(when, terms.now), ...expiryViolations(expiresAt, dueAt)]) });
 }
 
-function payloadViolations(payloadBytes: number): Violation[] {
+/** What a repeated call must have in common with the one that first used its key. */
+export function contentHash(text: string): string {
+  // In a job the key may come in either place, and in a batch it is no member of the outermost object.
+  return createHash('sha256').update(canonicalJson(text, KEY_MEMBER)).digest('hex');
+}
+
+export function payloadViolations(payloadBytes: number): Violation[] {
   if (payloadBytes <= PAYLOAD_MAX_BYTES) return [];
   const message = `is ${payloadBytes} bytes of JSON text, and may be ${PAYLOAD_MAX_BYTES}; pass what is larger by reference`;
   return [{ path: [PAYLOAD_MEMBER], message }];
 }
 
-function keyViolations(inBody: string | undefined, inHeader: string | undefined): Violation[] {
-  if (inBody === undefined || inHeader === undefined || inBody === inHeader) return [];
-  return [{ path: [KEY_MEMBER], message: `differs from the header ${KEY_HEADER}; give one of the two` }];
+interface Times {
+  readonly run_at?: string;
+  readonly delay_s?: number;
 }
 
-function timeViolations(
-  request: CreateJobRequest,
-  when: CreateJob['when'],
-  { now, horizonDays }: JobTerms,
-): Violation[] {
-  if (request.run_at !== undefined && request.delay_s !== undefined) {
+export function timeViolations(times: Times, { now, horizonDays }: JobTerms): Violation[] {
+  if (times.run_at !== undefined && times.delay_s !== undefined) {
     return [{ path: ['run_at'], message: 'and delay_s exclude each other: give one of them, or neither for now' }];
   }
-  const aheadMs = 'at' in when ? when.at - now : when.delayMs;
-  if (aheadMs <= horizonDays * DAY_MS) return [];
+  const when = whenOf(times);
+  if (when === undefined || dueTime(when, now) - now <= horizonDays * DAY_MS) return [];
   return [{ path: ['at' in when ? 'run_at' : 'delay_s'], message: `may be at most ${horizonDays} days ahead` }];
 }
 
-function retryViolations({ baseS, capS }: RetryPolicy): Violation[] {
+export function pastViolations(when: When, now: EpochMs): Violation[] {
+  if (!('at' in when) || when.at >= now - RUN_AT_PAST_MAX_MS) return [];
+  const message = `lies more than ${RUN_AT_PAST_MAX_MS / HOUR_MS} hour in the past: it is ${formatInstant(now)} now`;
+  return [{ path: ['run_at'], message }];
+}
+
+/** @param dueAt with all of its jitter. */
+export function expiryViolations(expiresAt: EpochMs | null, dueAt: EpochMs): Violation[] {
+  if (expiresAt === null || expiresAt > dueAt) return [];
+  const message = `must lie after the time at which the job is due, jitter_s included: ${formatInstant(dueAt)}`;
+  return [{ path: ['expires_at'], message }];
+}
+
+export function retryViolations({ baseS, capS }: RetryPolicy): Violation[] {
   if (capS >= baseS) return [];
   return [{ path: ['retry', 'cap_s'], message: `is ${capS} s, less than base_s, which is ${baseS} s` }];
 }
 
-function whenOf({ run_at: runAt, delay_s: delayS = 0 }: CreateJobRequest): CreateJob['when'] {
-  const parsed = runAt === undefined ? null : parseInstant(runAt);
-  return parsed?.ok === true ? { at: parsed.epochMs } : { delayMs: Math.round(delayS * SECOND_MS) };
+/** undefined: neither is given. */
+export function whenOf({ run_at: runAt, delay_s: delayS }: Times): When | undefined {
+  const at = instantOf(runAt);
+  if (at !== undefined) return { at };
+  return delayS === undefined ? undefined : { delayMs: milliseconds(delayS) };
 }
 
-function tooLateOf(when: CreateJob['when'], now: EpochMs): Problem | null {
-  if (!('at' in when) || when.at >= now - RUN_AT_PAST_MAX_MS) return null;
-  const message = `lies more than ${RUN_AT_PAST_MAX_MS / HOUR_MS} hour in the past: it is ${formatInstant(now)} now`;
-  return invalidField('run_at', message);
+/** A time that has passed counts as now. */
+export function dueTime(when: When, now: EpochMs): EpochMs {
+  return 'at' in when ? Math.max(when.at, now) : now + when.delayMs;
 }
 
-function retryOf(retry: CreateJobRequest['retry']): RetryPolicy {
+export function instantOf(text: string | undefined): EpochMs | undefined {
+  const parsed = text === undefined ? undefined : parseInstant(text);
+  return parsed?.ok === true ? parsed.epochMs : undefined;
+}
+
+/** What is absent stays as it was, and null stands for the default. */
+export function mergedRetry(
+  before: RetryPolicy,
+  patch: { readonly [Field in keyof WireRetry]?: WireRetry[Field] | null },
+): RetryPolicy {
+  const merged = <T>(given: T | null | undefined, kept: T, preset: T): T =>
+    given === undefined ? kept : (given ?? preset);
   return {
-    kind: retry?.kind ?? RETRY_DEFAULT.kind,
-    baseS: retry?.base_s ?? RETRY_DEFAULT.baseS,
-    factor: retry?.factor ?? RETRY_DEFAULT.factor,
-    capS: retry?.cap_s ?? RETRY_DEFAULT.capS,
-    jitter: retry?.jitter ?? RETRY_DEFAULT.jitter,
+    kind: merged(patch.kind, before.kind, RETRY_DEFAULT.kind),
+    baseS: merged(patch.base_s, before.baseS, RETRY_DEFAULT.baseS),
+    factor: merged(patch.factor, before.factor, RETRY_DEFAULT.factor),
+    capS: merged(patch.cap_s, before.capS, RETRY_DEFAULT.capS),
+    jitter: merged(patch.jitter, before.jitter, RETRY_DEFAULT.jitter),
   };
 }
 
-/** What a repeat must have in common with the request that first used the key; the key itself may come in either place. */
-function contentHash(text: string): string {
-  return createHash('sha256').update(canonicalJson(text, KEY_MEMBER)).digest('hex');
+function keyOf({ request, keyHeader, keyCoversCall }: JobSource): string | null {
+  if (keyCoversCall) return keyHeader === undefined ? (request.idempotency_key ?? null) : null;
+  return request.idempotency_key ?? keyHeader ?? null;
+}
+
+function keyViolations({ request, keyHeader, keyCoversCall }: JobSource): Violation[] {
+  const inBody = request.idempotency_key;
+  if (inBody === undefined || keyHeader === undefined) return [];
+  if (keyCoversCall) {
+    return [{ path: [KEY_MEMBER], message: `cannot go with the header ${KEY_HEADER}, which covers the whole call` }];
+  }
+  if (inBody === keyHeader) return [];
+  return [{ path: [KEY_MEMBER], message: `differs from the header ${KEY_HEADER}; give one of the two` }];
+}
+
+function milliseconds(seconds: number): number {
+  return Math.round(seconds * SECOND_MS);
 }
 
 /** A trace context (W3C); one that is malformed is left out, as its standard wants it. */

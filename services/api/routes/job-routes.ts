@@ -1,14 +1,24 @@
 import { ok, refused, type Result } from '../../core/contract/problems.ts';
+import type { CreateJobRequest, CreateJobsRequest } from '../../core/contract/wire.ts';
 import { isJobId } from '../../core/domain/ids.ts';
 import type { JobRow } from '../../core/domain/job.ts';
-import { JOB_BODY_MAX_BYTES } from '../../core/domain/limits.ts';
+import { BATCH_BODY_MAX_BYTES, JOB_BODY_MAX_BYTES } from '../../core/domain/limits.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Answer } from '../middleware/answer.ts';
-import type { Route } from '../middleware/operation-handler.ts';
-import type { CreatedJob, UseCases } from '../use-cases/types.ts';
+import type { ApiRequest, Route } from '../middleware/operation-handler.ts';
+import type { CreatedJob, CreateJob, UseCases } from '../use-cases/types.ts';
 import { jobNotFound } from '../use-cases/worker-refusals.ts';
-import { OWNER_DEFAULT, type ParsedJob, parseJob, PAYLOAD_MEMBER } from './job-request.ts';
-import { hrefOf, jobJson } from './job-view.ts';
+import { parsePatch } from './job-patch.ts';
+import {
+  contentHash,
+  type JobTerms,
+  KEY_HEADER,
+  OWNER_DEFAULT,
+  type ParsedJob,
+  parseJob,
+  PAYLOAD_MEMBER,
+} from './job-request.ts';
+import { createdJobJson, hrefOf, jobJson } from './job-view.ts';
 
 export interface JobRouteParts {
   readonly useCases: UseCases;
@@ -18,53 +28,124 @@ export interface JobRouteParts {
   readonly keyspace: string;
 }
 
-type JobOperation = 'createJob' | 'findJobByKey' | 'getJob' | 'cancelJob';
+type JobOperation =
+  'createJob' | 'createJobs' | 'getJob' | 'changeJob' | 'cancelJob' | 'requestCancel' | 'runJobNow' | 'replayJob';
+
+const JOBS_LIST = 'jobs';
+const PATCH_TYPES = ['application/merge-patch+json', 'application/json'];
 
 export function jobRoutes({ useCases, clock, horizonDays, keyspace }: JobRouteParts): Record<JobOperation, Route> {
+  const terms = (): JobTerms => ({ now: clock.now(), horizonDays });
+
   function found(result: Result<JobRow>): Result<Answer> {
     return result.ok ? ok({ status: 200, body: jobJson(result.value, keyspace) }) : result;
   }
 
-  function created(result: Result<CreatedJob>): Result<Answer> {
-    if (!result.ok) return result;
-    const { job, replayed } = result.value;
+  /** The one job of a path, handed to a use-case. */
+  function ofJob(answer: (jobId: string, request: ApiRequest) => Promise<Result<Answer>>): Route['handle'] {
+    return async (request) => {
+      const jobId = request.path['job_id'] ?? '';
+      // A text that is no job's id names no job.
+      return isJobId(jobId) ? answer(jobId, request) : refused(jobNotFound(jobId));
+    };
+  }
+
+  function created({ job, replayed }: CreatedJob): Answer {
     const body = jobJson(job, keyspace);
     return replayed
-      ? ok({ status: 200, body, headers: { 'idempotency-replayed': 'true' } })
-      : ok({ status: 201, body, headers: { location: hrefOf(job.jobId) } });
+      ? { status: 200, body, headers: { 'idempotency-replayed': 'true' } }
+      : { status: 201, body, headers: { location: hrefOf(job.jobId) } };
   }
 
   /** Refused as new; but a repeat of a request that came in time is answered with its job, however late it comes. */
-  async function createTooLate({ job, tooLate }: ParsedJob): Promise<Result<Answer> | null> {
-    if (tooLate === null) return null;
-    if (job.idempotencyKey === null) return refused(tooLate);
-    const known = await useCases.findJobByKey(job.owner, job.idempotencyKey);
-    if (known.ok) return null;
+  async function inTime({ job, tooLate }: ParsedJob, key: string | null): Promise<Result<CreateJob>> {
+    if (tooLate === null) return ok(job);
+    if (key === null) return refused(tooLate);
+    const known = await useCases.findJobByKey(job.owner, key);
+    if (known.ok) return ok(job);
     return known.problem.code === 'job_not_found' ? refused(tooLate) : known;
   }
 
-  return {
-    createJob: {
-      body: { maxBytes: JOB_BODY_MAX_BYTES, raw: { member: PAYLOAD_MEMBER } },
-      handle: async (request) => {
-        const parsed = parseJob(request, { now: clock.now(), horizonDays });
-        if (!parsed.ok) return parsed;
-        return (await createTooLate(parsed.value)) ?? created(await useCases.createJob(parsed.value.job));
+  async function createOne({ body, header }: ApiRequest): Promise<Result<Answer>> {
+    const parsed = parseJob(
+      {
+        request: body.value as unknown as CreateJobRequest,
+        text: body.text,
+        payload: body.raw.get(0) ?? null,
+        keyHeader: header(KEY_HEADER),
+        keyCoversCall: false,
+        traceparent: header('traceparent'),
+        path: [],
       },
+      terms(),
+    );
+    if (!parsed.ok) return parsed;
+    const job = await inTime(parsed.value, parsed.value.job.idempotencyKey);
+    if (!job.ok) return job;
+    const result = await useCases.createJob(job.value);
+    return result.ok ? ok(created(result.value)) : result;
+  }
+
+  async function createMany(request: ApiRequest): Promise<Result<Answer>> {
+    const { body, header, itemProblems } = request;
+    const idempotencyKey = header(KEY_HEADER) ?? null;
+    const requests = (body.value as unknown as CreateJobsRequest).jobs;
+    const now = terms();
+    const jobs = await Promise.all(
+      requests.map((item, index): Promise<Result<CreateJob>> | Result<CreateJob> => {
+        const problem = itemProblems.get(index);
+        const parsed = problem === undefined ? parseJob(sourceOfItem(request, item, index), now) : refused(problem);
+        if (!parsed.ok) return parsed;
+        const ownKey = parsed.value.job.idempotencyKey;
+        return inTime(parsed.value, idempotencyKey === null ? ownKey : `${idempotencyKey}/${index}`);
+      }),
+    );
+    const requestHash = idempotencyKey === null ? null : contentHash(body.text);
+    const results = await useCases.createJobs({ owner: OWNER_DEFAULT, idempotencyKey, requestHash, jobs });
+    if (!results.ok) return results;
+    return ok({ status: 200, body: `{"results":[${results.value.map(createdJobJson).join(',')}]}` });
+  }
+
+  return {
+    createJob: { body: { maxBytes: JOB_BODY_MAX_BYTES, raw: { member: PAYLOAD_MEMBER } }, handle: createOne },
+    createJobs: {
+      body: { maxBytes: BATCH_BODY_MAX_BYTES, raw: { member: PAYLOAD_MEMBER, list: JOBS_LIST } },
+      handle: createMany,
     },
-    findJobByKey: {
-      handle: async ({ query }) => found(await useCases.findJobByKey(OWNER_DEFAULT, query['idempotency_key'] ?? '')),
+    getJob: { handle: ofJob(async (jobId) => found(await useCases.getJob(jobId))) },
+    changeJob: {
+      body: { maxBytes: JOB_BODY_MAX_BYTES, raw: { member: PAYLOAD_MEMBER }, types: PATCH_TYPES },
+      handle: ofJob(async (jobId, { body }) => {
+        const patch = parsePatch(body, terms());
+        return patch.ok ? found(await useCases.changeJob(jobId, patch.value)) : patch;
+      }),
     },
-    getJob: { handle: ({ path }) => ofJob(path, async (jobId) => found(await useCases.getJob(jobId))) },
-    cancelJob: { handle: ({ path }) => ofJob(path, async (jobId) => found(await useCases.cancelJob(jobId))) },
+    cancelJob: { handle: ofJob(async (jobId) => found(await useCases.cancelJob(jobId))) },
+    requestCancel: {
+      handle: ofJob(async (jobId) => {
+        const result = await useCases.requestCancel(jobId);
+        if (!result.ok) return result;
+        const { job, requested } = result.value;
+        return ok({ status: requested ? 202 : 200, body: jobJson(job, keyspace) });
+      }),
+    },
+    runJobNow: { handle: ofJob(async (jobId) => found(await useCases.runJobNow(jobId))) },
+    replayJob: { handle: ofJob(async (jobId) => found(await useCases.replayJob(jobId))) },
   };
 }
 
-/** A text that is no job's id names no job. */
-export async function ofJob(
-  path: Readonly<Record<string, string>>,
-  answer: (jobId: string) => Promise<Result<Answer>>,
-): Promise<Result<Answer>> {
-  const jobId = path['job_id'] ?? '';
-  return isJobId(jobId) ? answer(jobId) : refused(jobNotFound(jobId));
+function sourceOfItem(
+  { body, header }: ApiRequest,
+  request: CreateJobRequest,
+  index: number,
+): Parameters<typeof parseJob>[0] {
+  return {
+    request,
+    text: body.items.get(index) ?? '',
+    payload: body.raw.get(index) ?? null,
+    keyHeader: header(KEY_HEADER),
+    keyCoversCall: true,
+    traceparent: header('traceparent'),
+    path: [JOBS_LIST, index],
+  };
 }

@@ -1,8 +1,10 @@
 import { formatInstant } from '../../core/contract/instant.ts';
+import type { Result } from '../../core/contract/problems.ts';
 import type { JobRow, RetryPolicy } from '../../core/domain/job.ts';
 import type { EpochMs } from '../../core/domain/time.ts';
-import { jsonWithRaw } from '../middleware/answer.ts';
-import type { ClaimedJob } from '../use-cases/types.ts';
+import type { DeadLetter } from '../../core/ports/history-store.ts';
+import { itemProblem, jsonWithRaw } from '../middleware/answer.ts';
+import type { ClaimedJob, CreatedJob } from '../use-cases/types.ts';
 
 /** Where a job is. `@` and `:` of an occurrence's id stand in a path as they are. */
 export function hrefOf(jobId: string): string {
@@ -13,6 +15,25 @@ export function hrefOf(jobId: string): string {
 export function jobJson(row: JobRow, keyspace: string): string {
   const { payload, result, progress } = row;
   return jsonWithRaw(jobView(row, keyspace), { payload, result, progress });
+}
+
+/** A job as lists show it: without its payload. */
+export function listedJobJson(row: JobRow, keyspace: string): string {
+  const { result, progress } = row;
+  return jsonWithRaw(jobView(row, keyspace), { result, progress });
+}
+
+/** What became of one job of a batch. */
+export function createdJobJson(result: Result<CreatedJob>): string {
+  if (!result.ok) return JSON.stringify(itemProblem(result.problem));
+  const { job, replayed } = result.value;
+  const { jobId, runAt } = job;
+  const status = replayed ? 200 : 201;
+  return JSON.stringify({ status, job_id: jobId, href: hrefOf(jobId), run_at: formatInstant(runAt), replayed });
+}
+
+export function deadLetterView({ jobId, queue, deadAt, attempt, reason, error }: DeadLetter): object {
+  return { job_id: jobId, href: hrefOf(jobId), queue, dead_at: formatInstant(deadAt), attempt, reason, error };
 }
 
 function jobView(row: JobRow, keyspace: string): object {

@@ -1,14 +1,30 @@
 import { formatInstant } from '../../core/contract/instant.ts';
-import { ok, PROBLEMS, type Problem, refused, type Result } from '../../core/contract/problems.ts';
+import { ok, type Problem, refused, type Result } from '../../core/contract/problems.ts';
 import type { BatchItem, BatchRequest, ClaimRequest } from '../../core/contract/wire.ts';
 import { OTHER_BODY_MAX_BYTES, WORKER_BODY_MAX_BYTES } from '../../core/domain/limits.ts';
-import { type Answer, problemMembers } from '../middleware/answer.ts';
+import { type Answer, itemProblem } from '../middleware/answer.ts';
 import type { ApiRequest, Route } from '../middleware/operation-handler.ts';
 import type { HeartbeatAnswer, ReportAnswer, UseCases } from '../use-cases/types.ts';
 import { claimedJobJson } from './job-view.ts';
-import { parseClaim, parseHeartbeat, type ParseItem, parseReport } from './worker-requests.ts';
+import {
+  parseClaim,
+  parseHeartbeat,
+  type ParseItem,
+  parseLease,
+  parseRelease,
+  parseReport,
+} from './worker-requests.ts';
 
-type WorkerOperation = 'claimJob' | 'claimJobs' | 'heartbeatJob' | 'heartbeatJobs' | 'completeJob' | 'completeJobs';
+type WorkerOperation =
+  | 'claimJob'
+  | 'claimJobs'
+  | 'heartbeatJob'
+  | 'heartbeatJobs'
+  | 'completeJob'
+  | 'completeJobs'
+  | 'releaseJob'
+  | 'releaseJobs'
+  | 'leaseJobs';
 
 /** A call of workers, in one go for a single job and for the items of a batch. */
 interface WorkerCall<Request, Item, Value> {
@@ -42,6 +58,12 @@ export function workerRoutes(useCases: UseCases): Record<WorkerOperation, Route>
     work: (items) => useCases.completeJobs(items),
     render: (answer, more) => JSON.stringify({ ...more, ...reportView(answer) }),
   });
+  const release = callOf({
+    raw: '',
+    parse: parseRelease,
+    work: (items) => useCases.releaseJobs(items),
+    render: (answer, more) => JSON.stringify({ ...more, ...reportView(answer) }),
+  });
   return {
     claimJob: claim.single,
     claimJobs: claim.batch,
@@ -49,6 +71,16 @@ export function workerRoutes(useCases: UseCases): Record<WorkerOperation, Route>
     heartbeatJobs: heartbeat.batch,
     completeJob: complete.single,
     completeJobs: complete.batch,
+    releaseJob: release.single,
+    releaseJobs: release.batch,
+    leaseJobs: {
+      body: { maxBytes: OTHER_BODY_MAX_BYTES, raw: { member: '' } },
+      handle: async (request) => {
+        const result = await useCases.leaseJobs(parseLease(request));
+        if (!result.ok) return result;
+        return ok({ status: 200, body: `[${result.value.map((claimed) => claimedJobJson(claimed)).join(',')}]` });
+      },
+    },
   };
 }
 
@@ -91,13 +123,15 @@ async function answerBatch<Request, Item, Value>(
   });
   const understood = parsed.flatMap((item) => (item.ok ? [item.value] : []));
   const results = understood.length === 0 ? [] : await work(understood, request);
+  const refusedText = (jobId: string, problem: Problem): string =>
+    JSON.stringify({ job_id: jobId, ...itemProblem(problem) });
   let next = 0;
   const texts = parsed.map((item, index) => {
     const jobId = jobIdOf(items[index]);
-    if (!item.ok) return itemProblemJson(jobId, item.problem);
+    if (!item.ok) return refusedText(jobId, item.problem);
     const result = results[next++];
     if (result === undefined) throw new Error('a use-case answered fewer results than it got items');
-    return result.ok ? render(result.value, { status: 200, job_id: jobId }) : itemProblemJson(jobId, result.problem);
+    return result.ok ? render(result.value, { status: 200, job_id: jobId }) : refusedText(jobId, result.problem);
   });
   return ok({ status: 200, body: `{"results":[${texts.join(',')}]}` });
 }
@@ -106,12 +140,6 @@ async function answerBatch<Request, Item, Value>(
 function jobIdOf(item: unknown): string {
   const jobId = (item as { readonly job_id?: unknown } | null | undefined)?.job_id;
   return typeof jobId === 'string' ? jobId : '';
-}
-
-function itemProblemJson(jobId: string, problem: Problem): string {
-  const { status } = PROBLEMS[problem.code];
-  const retryAfter = problem.retryAfterS === undefined ? {} : { retry_after_s: problem.retryAfterS };
-  return JSON.stringify({ status, job_id: jobId, error: { ...problemMembers(problem), ...retryAfter } });
 }
 
 function heartbeatView({ leaseUntil, deadline, cancelRequested }: HeartbeatAnswer): object {

@@ -40,7 +40,7 @@ export interface Problem {
   readonly errors?: readonly FieldError[];
   /** Seconds after which a retry makes sense, for 429 and 503. */
   readonly retryAfterS?: number;
-  /** Further members of the answer, such as current_attempt and status of a lease_lost. */
+  /** Further members of the answer, such as current_attempt and job_status of a lease_lost; `status` is the HTTP status. */
   readonly members?: Readonly<Record<string, string | number | boolean | null>>;
 }
 

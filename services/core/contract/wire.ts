@@ -13,6 +13,7 @@ export interface CreateJobRequest {
   readonly payload?: unknown;
   readonly run_at?: string;
   readonly delay_s?: number;
+  readonly jitter_s?: number;
   readonly priority?: WirePriority;
   readonly max_attempts?: number;
   readonly timeout_s?: number;
@@ -20,6 +21,35 @@ export interface CreateJobRequest {
   readonly retry?: Partial<WireRetry>;
   readonly labels?: Readonly<Record<string, string>>;
   readonly idempotency_key?: string;
+  readonly expires_at?: string;
+}
+
+export interface CreateJobsRequest {
+  readonly jobs: readonly CreateJobRequest[];
+}
+
+type Removable<Fields> = { readonly [Field in keyof Fields]?: Fields[Field] | null };
+
+/** A merge patch (RFC 7396): what is absent stays, null removes, and so inside labels and retry. */
+export interface PatchJobRequest extends Removable<{
+  readonly payload: unknown;
+  readonly labels: Removable<Readonly<Record<string, string>>>;
+  readonly max_attempts: number;
+  readonly timeout_s: number;
+  readonly retry: Removable<WireRetry>;
+  readonly priority: WirePriority;
+  readonly expires_at: string;
+}> {
+  readonly run_at?: string;
+  readonly delay_s?: number;
+}
+
+export interface LeaseRequest {
+  readonly worker: string;
+  readonly max?: number;
+  readonly wait_s?: number;
+  readonly priorities?: readonly WirePriority[];
+  readonly claim_id?: string;
 }
 
 export interface ClaimRequest {
@@ -35,11 +65,17 @@ export interface HeartbeatRequest {
 
 export interface CompleteRequest {
   readonly attempt: number;
-  readonly ok: boolean;
+  readonly ok?: boolean;
   readonly result?: unknown;
   readonly error?: string;
   readonly retryable?: boolean;
   readonly retry_after_s?: number;
+  readonly snooze_s?: number;
+  readonly cancelled?: boolean;
+}
+
+export interface ReleaseRequest {
+  readonly attempt: number;
 }
 
 /** An item of a batch is the single request, and which job it is for. */

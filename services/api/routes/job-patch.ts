@@ -1,0 +1,83 @@
+import { ok, refused, type Result } from '../../core/contract/problems.ts';
+import type { PatchJobRequest } from '../../core/contract/wire.ts';
+import type { JobRow } from '../../core/domain/job.ts';
+import { Priority } from '../../core/domain/job-status.ts';
+import { LABELS_MAX, MAX_ATTEMPTS_DEFAULT, TIMEOUT_DEFAULT_S } from '../../core/domain/limits.ts';
+import { invalidRequest } from '../middleware/invalid-request.ts';
+import type { JsonBody } from '../middleware/json-body.ts';
+import type { Violation } from '../middleware/violation-text.ts';
+import type { ChangeJob } from '../use-cases/types.ts';
+import {
+  dueTime,
+  expiryViolations,
+  instantOf,
+  type JobTerms,
+  mergedRetry,
+  pastViolations,
+  payloadViolations,
+  RETRY_DEFAULT,
+  retryViolations,
+  timeViolations,
+  whenOf,
+} from './job-request.ts';
+
+/** What the patch makes of the job as it is: a merge, so that only the row tells what comes out and whether it is right. */
+export type PatchOfJob = (job: JobRow) => Result<ChangeJob>;
+
+/** A merge patch (RFC 7396). What is wrong with it whatever the job is like is refused at once. */
+export function parsePatch(body: JsonBody, terms: JobTerms): Result<PatchOfJob> {
+  const patch = body.value as PatchJobRequest;
+  const payload = body.raw.get(0);
+  const when = whenOf(patch);
+  const problem = refusal([
+    ...(Object.keys(patch).length === 0 ? [{ path: [], message: 'The body names nothing to change' }] : []),
+    ...payloadViolations(payload === undefined ? 0 : Buffer.byteLength(payload)),
+    ...timeViolations(patch, terms),
+    ...(when === undefined ? [] : pastViolations(when, terms.now)),
+  ]);
+  if (problem !== null) return problem;
+  const same: ChangeJob = {
+    ...(when !== undefined && { when }),
+    ...(payload !== undefined && {
+      payload: patch.payload === null ? null : { text: payload, bytes: Buffer.byteLength(payload) },
+    }),
+    ...(patch.max_attempts !== undefined && { maxAttempts: patch.max_attempts ?? MAX_ATTEMPTS_DEFAULT }),
+    ...(patch.timeout_s !== undefined && { timeoutS: patch.timeout_s ?? TIMEOUT_DEFAULT_S }),
+    ...(patch.priority !== undefined && { priority: patch.priority ?? Priority.normal }),
+    ...(patch.expires_at !== undefined && { expiresAt: instantOf(patch.expires_at ?? undefined) ?? null }),
+  };
+  return ok((job) => merged(job, patch, same, terms));
+}
+
+function merged(job: JobRow, patch: PatchJobRequest, same: ChangeJob, { now }: JobTerms): Result<ChangeJob> {
+  const change: ChangeJob = {
+    ...same,
+    ...(patch.labels !== undefined && { labels: mergedLabels(job.labels, patch.labels) }),
+    ...(patch.retry !== undefined && {
+      retry: patch.retry === null ? RETRY_DEFAULT : mergedRetry(job.retry, patch.retry),
+    }),
+  };
+  const { when = { at: job.runAt }, expiresAt = job.expiresAt } = change;
+  const timesChange = change.when !== undefined || change.expiresAt !== undefined;
+  const problem = refusal([
+    ...(Object.keys(change.labels ?? {}).length > LABELS_MAX
+      ? [{ path: ['labels'], message: `would be more than ${LABELS_MAX} with those that the job has` }]
+      : []),
+    ...(change.retry === undefined ? [] : retryViolations(change.retry)),
+    ...(timesChange ? expiryViolations(expiresAt, dueTime(when, now)) : []),
+  ]);
+  return problem ?? ok(change);
+}
+
+function mergedLabels(
+  before: JobRow['labels'],
+  patch: NonNullable<PatchJobRequest['labels']> | null,
+): JobRow['labels'] {
+  if (patch === null) return {};
+  const after = Object.entries({ ...before, ...patch }).filter((entry): entry is [string, string] => entry[1] !== null);
+  return Object.fromEntries(after);
+}
+
+function refusal(violations: readonly Violation[]): ReturnType<typeof refused> | null {
+  return violations.length === 0 ? null : refused(invalidRequest(violations));
+}
