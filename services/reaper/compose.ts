@@ -1,19 +1,22 @@
 import { layFoundation } from '../core/foundation/foundation.ts';
 import { SECOND_MS } from '../core/domain/limits.ts';
 import { ShardOwner } from '../core/ownership/shard-owner.ts';
-import { startLoop } from '../core/runtime/loop.ts';
+import { startLoop, type Loop } from '../core/runtime/loop.ts';
 import type { Compose } from '../core/runtime/run-service.ts';
 import { Reaper } from './reaper.ts';
+import { ReadyWatch } from './ready-watch.ts';
+import { Republisher } from './republish.ts';
 import { Settler } from './settle.ts';
 
 const DEADLINES_EVERY_MS = SECOND_MS;
 const SECOND_LOOKS_EVERY_MS = 5 * SECOND_MS;
+const READY_WATCH_EVERY_MS = 3 * SECOND_MS;
 
 /** Puts the reaper together: shard ownership tells it what to look after, two loops do its duties. */
 export const composeReaper: Compose = async (context) => {
   const { config, clock, random, telemetry, log } = context;
   const foundation = await layFoundation(context, { busRequired: true });
-  const { stores, rounds, timers, publisher, canceller, ender, queue, leases, clusterStartedAt } = foundation;
+  const { stores, bus, rounds, timers, publisher, canceller, ender, queue, leases, clusterStartedAt } = foundation;
 
   const settler = new Settler({
     reader: stores.jobs,
@@ -34,6 +37,8 @@ export const composeReaper: Compose = async (context) => {
     cursors: stores.cursors,
     settler,
     timers,
+    readyWatch: new ReadyWatch({ queue, clock, log }),
+    republisher: new Republisher({ timerStore: stores.timers, reader: stores.jobs, queue, clock, telemetry }),
     clock,
     telemetry,
     log,
@@ -58,11 +63,19 @@ export const composeReaper: Compose = async (context) => {
 
   owner.start();
   context.onStop('shard ownership', () => owner.stop());
+  const start = (name: string, everyMs: number, runOnce: () => Promise<void>): Loop =>
+    startLoop({ name, everyMs, runOnce, clock, random, log });
+  const watch = start('lost messages', READY_WATCH_EVERY_MS, () => reaper.republishLost());
   const loops = [
-    { name: 'deadlines', everyMs: DEADLINES_EVERY_MS, runOnce: () => reaper.reapDeadlines() },
-    { name: 'second looks', everyMs: SECOND_LOOKS_EVERY_MS, runOnce: () => reaper.lookAgain() },
-  ].map((duty) => startLoop({ ...duty, clock, random, log }));
+    start('deadlines', DEADLINES_EVERY_MS, () => reaper.reapDeadlines()),
+    start('second looks', SECOND_LOOKS_EVERY_MS, () => reaper.lookAgain()),
+    watch,
+  ];
+  const unwatch = bus.onConnected(() => {
+    watch.wake();
+  });
   context.onStop('duties', async () => {
+    unwatch();
     await Promise.all(loops.map((loop) => loop.stop()));
   });
   return { schemaVersion: foundation.schemaVersion };

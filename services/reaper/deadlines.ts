@@ -16,10 +16,20 @@ export class ShardDeadlines {
   readonly #clock: Clock;
   readonly #settler: Settler;
   readonly #scanner: ShardScanner<DeadlineEntry>;
+  readonly #republishedAt: () => EpochMs | null;
   readonly #settledLately = new Set<string>();
 
-  constructor(parts: { timerStore: TimerStore; settler: Settler; clock: Clock; shard: number; from: EpochMs }) {
+  constructor(parts: {
+    timerStore: TimerStore;
+    settler: Settler;
+    clock: Clock;
+    shard: number;
+    from: EpochMs;
+    /** When all waiting jobs of the shard were last published again. */
+    republishedAt: () => EpochMs | null;
+  }) {
     this.#clock = parts.clock;
+    this.#republishedAt = parts.republishedAt;
     this.#settler = parts.settler;
     this.#scanner = new ShardScanner({
       source: { read: (range) => parts.timerStore.readDeadlines(range), at: (row) => row.at, key: deadlineKey },
@@ -51,7 +61,7 @@ export class ShardDeadlines {
 
   async #settle(due: readonly Held<DeadlineEntry>[]): Promise<number> {
     try {
-      const results = await this.#settler.settle(due.map((held) => foundDeadline(held.row)));
+      const results = await this.#settler.settle(due.map((held) => foundDeadline(held.row, this.#republishedAt())));
       let settled = 0;
       due.forEach((held, index) => {
         const result = results[index];
@@ -79,8 +89,10 @@ export class ShardDeadlines {
   }
 }
 
-export function foundDeadline(row: DeadlineEntry): Found {
-  return { jobId: row.jobId, shard: row.shard, table: 'deadlines', publishedAt: row.publishedAt };
+export function foundDeadline(row: DeadlineEntry, republishedAt: EpochMs | null): Found {
+  const publishedAt =
+    row.publishedAt === null || republishedAt === null ? row.publishedAt : Math.max(row.publishedAt, republishedAt);
+  return { jobId: row.jobId, shard: row.shard, table: 'deadlines', publishedAt };
 }
 
 function deadlineKey(row: DeadlineEntry): string {

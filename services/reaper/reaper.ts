@@ -5,6 +5,8 @@ import type { Log, Telemetry } from '../core/ports/telemetry.ts';
 import type { CursorRole, CursorStore, TimerStore } from '../core/ports/timer-store.ts';
 import type { Timers } from '../core/timers/timers.ts';
 import { foundDeadline, ShardDeadlines } from './deadlines.ts';
+import type { ReadyWatch } from './ready-watch.ts';
+import type { Republisher } from './republish.ts';
 import { SecondLook } from './second-look.ts';
 import type { Found, Settler } from './settle.ts';
 
@@ -13,6 +15,8 @@ export interface ReaperParts {
   readonly cursors: CursorStore;
   readonly settler: Settler;
   readonly timers: Timers;
+  readonly readyWatch: ReadyWatch;
+  readonly republisher: Republisher;
   readonly clock: Clock;
   readonly telemetry: Telemetry;
   readonly log: Log;
@@ -27,11 +31,23 @@ interface OwnedShard {
   readonly deadlines: ShardDeadlines;
   readonly deadlineLook: SecondLook;
   readonly dueLook: SecondLook;
+  readonly published: Published;
   readonly saved: Map<CursorRole, EpochMs>;
   savedAt: EpochMs;
   /** A slow pass is not started again: the loop goes on with the other shards. */
   readonly busy: Set<'deadlines' | 'looks'>;
 }
+
+/** How the shard's waiting jobs stand to the ready stream. */
+interface Published {
+  /** The stream's life in which all of them are published; null: nobody looked yet. */
+  lifeSince: EpochMs | null;
+  /** When a walk of ours last published them all again. */
+  againAt: EpochMs | null;
+}
+
+/** Shards whose lost messages are published again at the same time. */
+const WALKS_AT_ONCE = 4;
 
 /** The duties of the shards that this process owns: deadlines each second, second looks at the closed minutes of both tables. */
 export class Reaper {
@@ -72,6 +88,44 @@ export class Reaper {
     });
   }
 
+  /** A duty of the loop: publishes again what the ready stream lost, also what it lost while nobody watched. */
+  async republishLost(): Promise<void> {
+    const lifeSince = await this.#parts.readyWatch.lifeSince();
+    if (lifeSince === null) return;
+    const behind = [...this.#owned.values()].filter(({ published }) => (published.lifeSince ?? 0) < lifeSince);
+    await Promise.all(
+      Array.from({ length: WALKS_AT_ONCE }, async () => {
+        for (let owned = behind.shift(); owned !== undefined; owned = behind.shift()) {
+          await this.#catchUp(owned, lifeSince);
+        }
+      }),
+    );
+  }
+
+  async #catchUp(owned: OwnedShard, lifeSince: EpochMs): Promise<void> {
+    const { republisher, cursors, clock, log, holds } = this.#parts;
+    const { shard, published } = owned;
+    if (!holds(shard)) return;
+    try {
+      // A shard that nobody looked after has no messages to miss: its jobs still have their first looks before them.
+      if (published.lifeSince !== null) {
+        const count = await republisher.walk({
+          shard,
+          lostAt: lifeSince,
+          dueFrom: owned.dueLook.position(),
+          holds: () => holds(shard),
+        });
+        if (count === null) return;
+        published.againAt = clock.now();
+        log.info('published the waiting jobs of a shard again', { shard, jobs: count });
+      }
+      await cursors.save('ready_stream', shard, lifeSince);
+      published.lifeSince = lifeSince;
+    } catch (error) {
+      log.warn('waiting jobs could not be published again; trying again', { shard, error: String(error) });
+    }
+  }
+
   async #forEachShard(duty: 'deadlines' | 'looks', work: (owned: OwnedShard) => Promise<void>): Promise<void> {
     const { holds, log } = this.#parts;
     await Promise.all(
@@ -92,33 +146,41 @@ export class Reaper {
   async #takeUp(shard: number): Promise<void> {
     const { cursors, clock, clusterStartedAt, log } = this.#parts;
     try {
-      const [deadlines, secondLook] = await Promise.all([
+      const [deadlines, secondLook, lifeSince] = await Promise.all([
         cursors.load('deadlines', shard),
         cursors.load('second_look', shard),
+        cursors.load('ready_stream', shard),
       ]);
       if (!this.#awaited.delete(shard)) return;
       // A cursor saved by a clock ahead must not hide the last minutes.
       const latest = clock.now() - CURSOR_REWIND_MS;
       this.#owned.set(
         shard,
-        this.#open(
-          shard,
-          Math.min(deadlines ?? clusterStartedAt, latest),
-          Math.min(secondLook ?? clusterStartedAt, latest),
-        ),
+        this.#open(shard, {
+          deadlinesFrom: Math.min(deadlines ?? clusterStartedAt, latest),
+          lookFrom: Math.min(secondLook ?? clusterStartedAt, latest),
+          lifeSince,
+        }),
       );
     } catch (error) {
       log.warn('the cursors of a shard could not be loaded; trying again', { shard, error: String(error) });
     }
   }
 
-  #open(shard: number, deadlinesFrom: EpochMs, lookFrom: EpochMs): OwnedShard {
+  #open(
+    shard: number,
+    { deadlinesFrom, lookFrom, lifeSince }: { deadlinesFrom: EpochMs; lookFrom: EpochMs; lifeSince: EpochMs | null },
+  ): OwnedShard {
     const { timerStore, cursors, settler, timers, clock } = this.#parts;
-    const deadlines = new ShardDeadlines({ timerStore, settler, clock, shard, from: deadlinesFrom });
+    const published: Published = { lifeSince, againAt: null };
+    const republishedAt = (): EpochMs | null => published.againAt;
+    const deadlines = new ShardDeadlines({ timerStore, settler, clock, shard, from: deadlinesFrom, republishedAt });
     const deadlineLook = new SecondLook({
       read: async function* (range): AsyncIterable<readonly Found[]> {
         for await (const page of timerStore.readDeadlines(range)) {
-          yield page.filter((row) => !deadlines.wasSettledLately(row)).map(foundDeadline);
+          yield page
+            .filter((row) => !deadlines.wasSettledLately(row))
+            .map((row) => foundDeadline(row, republishedAt()));
         }
       },
       readerPosition: () => Promise.resolve(deadlines.position()),
@@ -131,7 +193,8 @@ export class Reaper {
     const dueLook = new SecondLook({
       read: async function* (range): AsyncIterable<readonly Found[]> {
         for await (const page of timerStore.readDue(range)) {
-          yield page.map((row) => ({ jobId: row.jobId, shard, table: 'due' as const, publishedAt: null }));
+          const publishedAt = republishedAt();
+          yield page.map(({ jobId }) => ({ jobId, shard, table: 'due' as const, publishedAt }));
         }
       },
       readerPosition: async () => (await cursors.load('dispatch', shard)) ?? 0,
@@ -141,7 +204,8 @@ export class Reaper {
       shard,
       from: lookFrom,
     });
-    return { shard, deadlines, deadlineLook, dueLook, saved: new Map(), savedAt: clock.now(), busy: new Set() };
+    const saved = new Map<CursorRole, EpochMs>();
+    return { shard, deadlines, deadlineLook, dueLook, published, saved, savedAt: clock.now(), busy: new Set() };
   }
 
   async #saveCursors(owned: OwnedShard): Promise<void> {

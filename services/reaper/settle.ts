@@ -135,12 +135,13 @@ export class Settler {
   async #wait(row: JobRow, publishedAt: EpochMs, now: EpochMs, ages: OldestMessages): Promise<Settled> {
     const { timers, telemetry } = this.#parts;
     const gone = await ages.messageGone(row, publishedAt, now);
-    const waited = now - (row.enqueuedAt ?? row.createdAt);
+    // While the stream is away nobody can tell: asked again as soon as allowed, not after twice the wait.
+    const waited = gone === null ? 0 : now - (row.enqueuedAt ?? row.createdAt);
     const next = now + Math.min(ENQUEUED_LOOK_MAX_MS, Math.max(ENQUEUED_LOOK_MIN_MS, waited));
     const at = Math.min(next, row.expiresAt ?? Infinity);
     const { jobId, shard } = row;
-    await timers.armDeadlines([{ jobId, shard, at, publishedAt: gone ? now : publishedAt }]);
-    if (gone) {
+    await timers.armDeadlines([{ jobId, shard, at, publishedAt: gone === true ? now : publishedAt }]);
+    if (gone === true) {
       telemetry.count('punctual_reaper_repairs_total', { kind: 'stuck_enqueued' });
       void this.#publish(row);
     }
@@ -216,12 +217,12 @@ class OldestMessages {
 
   /**
    * The stream hands out a subject's messages in order, so a job's message is gone when the subject is empty or its oldest
-   * message is younger than the job's own; after the longest wait it is published again in any case.
+   * message is younger than the job's own; after the longest wait it is published again in any case. Null: the stream is away.
    */
-  async messageGone(row: JobRow, publishedAt: EpochMs, now: EpochMs): Promise<boolean> {
+  async messageGone(row: JobRow, publishedAt: EpochMs, now: EpochMs): Promise<boolean | null> {
     if (now - publishedAt >= ENQUEUED_LOOK_MAX_MS) return true;
     const oldest = await this.#oldest(row.queue, row.priority);
-    if (oldest === 'away') return false;
+    if (oldest === 'away') return null;
     return oldest === null || oldest > publishedAt + PUBLISHED_SLACK_MS;
   }
 

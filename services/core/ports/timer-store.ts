@@ -20,8 +20,8 @@ export interface TimerRange {
   readonly to: EpochMs;
 }
 
-/** Who has read how far in which timer table. */
-export type CursorRole = 'dispatch' | 'second_look' | 'deadlines';
+/** Who has read how far in which timer table; of ready_stream: the life of the ready stream that the shard's jobs are published in. */
+export type CursorRole = 'dispatch' | 'second_look' | 'deadlines' | 'ready_stream';
 
 export interface CursorStore {
   /** Null when the shard has none yet. Throws StoreError. */
