@@ -1,13 +1,21 @@
+import { randomUUID } from 'node:crypto';
 import { RefusedError } from './errors.ts';
 import { Http, type HttpAnswer, type HttpOptions, problemOf } from './http.ts';
 import { rawMember, rawMembersOf } from './raw-json.ts';
 import type {
   AcceptedJob,
+  AttemptItem,
   ClaimedJob,
   ClaimItem,
+  DeadLetterPage,
   Heartbeat,
   HeartbeatItem,
   Job,
+  JobFilter,
+  JobPage,
+  JobPatch,
+  LeaseRequest,
+  ListWindow,
   NewJob,
   Queue,
   Report,
@@ -16,6 +24,9 @@ import type {
 } from './types.ts';
 
 export type ClientOptions = HttpOptions;
+
+/** The API's own. */
+const LEASE_WAIT_DEFAULT_S = 5;
 
 export interface CreateOptions {
   /** Makes a repeat of the call harmless, so that the client may repeat it itself. */
@@ -70,10 +81,70 @@ export class PunctualClient {
     return json as Job;
   }
 
+  /** The first job of a batch that was created under `key` stands under `key/0`. */
+  async findJobByKey(key: string): Promise<Job> {
+    const path = `/jobs${queryOf({ idempotency_key: key })}`;
+    return (await this.#http.call({ method: 'GET', path, repeatable: true })).json as Job;
+  }
+
+  /** Only while the job is scheduled; else it throws RefusedError and nothing changes. */
+  async changeJob(jobId: string, patch: JobPatch): Promise<Job> {
+    const call = { method: 'PATCH', path: jobPath(jobId), body: patch, repeatable: false } as const;
+    return (await this.#http.call(call)).json as Job;
+  }
+
+  /** As cancelJob; the worker of a running job is asked to stop, and `requested` is true then. */
+  async requestCancel(jobId: string): Promise<Job & { readonly requested: boolean }> {
+    const { status, json } = await this.#post(jobPath(jobId, '/cancel'), undefined, true);
+    return { ...(json as Job), requested: status === 202 };
+  }
+
+  /** Makes a scheduled job due now. */
+  async runJob(jobId: string): Promise<Job> {
+    return (await this.#post(jobPath(jobId, '/run'), undefined, false)).json as Job;
+  }
+
+  /** Makes a dead job due now, with as many tries again. */
+  async replayJob(jobId: string): Promise<Job> {
+    return (await this.#post(jobPath(jobId, '/replay'), undefined, false)).json as Job;
+  }
+
+  /** One page, by run_at. */
+  async listJobs(filter: JobFilter): Promise<JobPage> {
+    const path = `/jobs${queryOf({ ...filter })}`;
+    return (await this.#http.call({ method: 'GET', path, repeatable: true })).json as JobPage;
+  }
+
+  /** One page of a window of at most 31 days, by the time of death. */
+  async listDeadLetters(window: ListWindow): Promise<DeadLetterPage> {
+    const path = `/dead-letters${queryOf({ ...window })}`;
+    return (await this.#http.call({ method: 'GET', path, repeatable: true })).json as DeadLetterPage;
+  }
+
   async getQueue(queue: string): Promise<Queue> {
     const path = `/queues/${encodeURIComponent(queue)}`;
     const { json } = await this.#http.call({ method: 'GET', path, repeatable: true });
     return json as Queue;
+  }
+
+  /**
+   * Takes ready jobs and claims them, waiting for a first one; [] when none came. For workers without a NATS client.
+   * @param signal breaks the wait off; nothing is claimed then.
+   */
+  async lease(queue: string, request: LeaseRequest, signal?: AbortSignal): Promise<readonly ClaimedJob[]> {
+    const answer = await this.#http.call({
+      method: 'POST',
+      path: `/queues/${encodeURIComponent(queue)}/lease`,
+      // Marks the claims, so that the same call, sent again after a lost answer, finds them.
+      body: { claim_id: randomUUID(), ...request },
+      repeatable: true,
+      waitMs: (request.wait_s ?? LEASE_WAIT_DEFAULT_S) * 1_000,
+      signal,
+    });
+    const payloadTexts = once(() => rawMembersOf(answer.text, null, 'payload'));
+    return (answer.json as readonly ClaimedJob[]).map((job, index) =>
+      withPayloadText(job, () => payloadTexts()[index]),
+    );
   }
 
   async claim(item: ClaimItem, worker: string): Promise<ClaimedJob> {
@@ -111,6 +182,16 @@ export class PunctualClient {
     return itemsOf<ReportAnswer>(await this.#post('/jobs/complete', { items }, true));
   }
 
+  /** Gives a running attempt back at once; the try is not counted. */
+  async release(jobId: string, attempt: number): Promise<ReportAnswer> {
+    return (await this.#post(jobPath(jobId, '/release'), { attempt }, true)).json as ReportAnswer;
+  }
+
+  /** At most 100 items. */
+  async releaseJobs(items: readonly AttemptItem[]): Promise<readonly ItemResult<ReportAnswer>[]> {
+    return itemsOf<ReportAnswer>(await this.#post('/jobs/release', { items }, true));
+  }
+
   #post(path: string, body: unknown, repeatable: boolean): Promise<HttpAnswer> {
     return this.#http.call({ method: 'POST', path, body, repeatable });
   }
@@ -132,6 +213,13 @@ function itemsOf<T>({ json }: HttpAnswer): readonly ItemResult<T>[] {
 
 function jobPath(jobId: string, verb = ''): string {
   return `/jobs/${encodeURIComponent(jobId)}${verb}`;
+}
+
+/** `?name=value&...`, or nothing where all are undefined. */
+function queryOf(parameters: Readonly<Record<string, string | number | undefined>>): string {
+  const given = Object.entries(parameters).filter(([, value]) => value !== undefined);
+  const query = new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)]));
+  return given.length === 0 ? '' : `?${query.toString()}`;
 }
 
 function keyHeader({ idempotencyKey }: CreateOptions): Readonly<Record<string, string>> {

@@ -12,12 +12,16 @@ export interface HttpOptions {
 }
 
 export interface HttpRequest {
-  readonly method: 'GET' | 'POST' | 'DELETE';
+  readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
   readonly path: string;
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
   /** Whether the call may be sent again when it may have taken effect. */
   readonly repeatable: boolean;
+  /** How long the API itself may wait before it answers, beside the time that a call may take; default 0. */
+  readonly waitMs?: number;
+  /** Breaks the call off, which the API notices. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 export interface HttpAnswer {
@@ -64,12 +68,13 @@ export class Http {
     }
   }
 
-  async #try({ method, path, body, headers }: HttpRequest): Promise<HttpAnswer> {
+  async #try({ method, path, body, headers, waitMs = 0, signal }: HttpRequest): Promise<HttpAnswer> {
+    const timeout = AbortSignal.timeout(this.#timeoutMs + waitMs);
     const url = `${this.#urls[this.#next % this.#urls.length] ?? ''}${path}`;
     try {
       const response = await fetch(url, {
         method,
-        signal: AbortSignal.timeout(this.#timeoutMs),
+        signal: signal === undefined ? timeout : AbortSignal.any([timeout, signal]),
         headers: {
           accept: 'application/json',
           ...(body === undefined ? {} : { 'content-type': 'application/json' }),
@@ -121,8 +126,8 @@ function unanswered(call: string, error: unknown): UnansweredError {
   return new UnansweredError(`${call}: ${message}`, { sent: !NOT_SENT.includes(code), cause: error });
 }
 
-function mayRepeat(error: PunctualError, { repeatable }: HttpRequest): boolean {
-  if (!error.retryable) return false;
+function mayRepeat(error: PunctualError, { repeatable, signal }: HttpRequest): boolean {
+  if (!error.retryable || signal?.aborted === true) return false;
   if (repeatable) return true;
   if (error instanceof UnansweredError) return !error.sent;
   return error instanceof RefusedError && NOTHING_WRITTEN.includes(error.code);

@@ -14,11 +14,12 @@ export function rawMember(text: string, name: string): string | undefined {
   return span === undefined ? undefined : text.slice(span.start, span.end);
 }
 
-/** For each element of the array in member `list` of an object: the text of its member `name`. */
-export function rawMembersOf(text: string, list: string, name: string): readonly (string | undefined)[] {
-  const array = memberSpan(text, skipSpace(text, 0), list);
+/** For each element of the array in member `list` of an object (null: the text itself is the array): the text of its member `name`. */
+export function rawMembersOf(text: string, list: string | null, name: string): readonly (string | undefined)[] {
+  const start = skipSpace(text, 0);
+  const array = list === null ? start : memberSpan(text, start, list)?.start;
   if (array === undefined) return [];
-  return [...elements(text, array.start)].map(({ start }) => {
+  return [...elements(text, array)].map(({ start }) => {
     const span = memberSpan(text, start, name);
     return span === undefined ? undefined : text.slice(span.start, span.end);
   });

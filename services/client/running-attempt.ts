@@ -26,6 +26,12 @@ export class RunningAttempt {
     return this.#controller.signal;
   }
 
+  /** Undefined while nothing speaks against going on. */
+  get abortCause(): AbortCause | undefined {
+    const reason: unknown = this.signal.reason;
+    return reason instanceof AttemptAborted ? reason.abortCause : undefined;
+  }
+
   setProgress(value: unknown): void {
     // A heartbeat that is refused for its progress would keep no lease.
     if (value !== undefined && Buffer.byteLength(JSON.stringify(value)) > PROGRESS_MAX_BYTES) {

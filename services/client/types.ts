@@ -1,7 +1,13 @@
 /**
  * Requests and answers as they are on the wire (schema/http/openapi.yaml): times are RFC 3339 in UTC, `_s` is seconds.
  */
-import type { BatchItem, CompleteRequest, CreateJobRequest, WirePriority, WireRetry } from '../core/contract/wire.ts';
+import type {
+  CreateJobRequest,
+  LeaseRequest as WireLeaseRequest,
+  PatchJobRequest,
+  WirePriority,
+  WireRetry,
+} from '../core/contract/wire.ts';
 
 export type Priority = WirePriority;
 export type RetryPolicy = WireRetry;
@@ -10,6 +16,8 @@ export type Outcome = 'succeeded' | 'failed' | 'lease_expired' | 'timed_out' | '
 
 /** Neither run_at nor delay_s: due now. JSON.rawJSON sends a payload's text as it is. */
 export type NewJob = CreateJobRequest;
+/** What is absent stays, null removes or sets the default, labels and retry are merged member by member. */
+export type JobPatch = PatchJobRequest;
 
 export interface Attempt {
   readonly attempt: number;
@@ -71,6 +79,52 @@ export interface Job {
 /** How one job of a batch was accepted. */
 export interface AcceptedJob {
   readonly job_id: string;
+  readonly href: string;
+  readonly run_at: string;
+  /** The key had been used for this very job before. */
+  readonly replayed: boolean;
+}
+
+/** As lists show it. */
+export type ListedJob = Omit<Job, 'payload'>;
+
+/** `to` is exclusive; times are RFC 3339. */
+export interface ListWindow {
+  readonly queue: string;
+  readonly from: string;
+  readonly to: string;
+  /** Default 50, at most 500. */
+  readonly page_size?: number;
+  /** The next_page_token of the page before. */
+  readonly page_token?: string;
+}
+
+/** A window of at most 24 hours, by run_at. */
+export interface JobFilter extends ListWindow {
+  readonly status?: JobStatus;
+  /** `name=value` */
+  readonly label?: string;
+}
+
+/** May be short or empty and still have a next one. */
+export interface JobPage {
+  readonly jobs: readonly ListedJob[];
+  readonly next_page_token: string | null;
+}
+
+export interface DeadLetter {
+  readonly job_id: string;
+  readonly href: string;
+  readonly queue: string;
+  readonly dead_at: string;
+  readonly attempt: number;
+  readonly reason: string;
+  readonly error: string | null;
+}
+
+export interface DeadLetterPage {
+  readonly dead_letters: readonly DeadLetter[];
+  readonly next_page_token: string | null;
 }
 
 export interface ReadyConsumer {
@@ -127,8 +181,24 @@ export interface Heartbeat {
   readonly cancel_requested: boolean;
 }
 
-export type Report = Omit<CompleteRequest, 'attempt'>;
-export type ReportItem = BatchItem<CompleteRequest>;
+export type LeaseRequest = WireLeaseRequest;
+
+/** How an attempt ended. */
+export type Report =
+  | { readonly ok: true; readonly result?: unknown }
+  | { readonly ok: false; readonly error: string; readonly retryable?: boolean; readonly retry_after_s?: number }
+  /** Not yet: due again after this long, and the try is not counted. */
+  | { readonly snooze_s: number }
+  /** Stopped, as it was asked to. */
+  | { readonly cancelled: true };
+
+/** An attempt in hand, by its job. */
+export interface AttemptItem {
+  readonly job_id: string;
+  readonly attempt: number;
+}
+
+export type ReportItem = AttemptItem & Report;
 
 export interface ReportAnswer {
   readonly outcome: Outcome;

@@ -3,13 +3,13 @@ import { hostname } from 'node:os';
 import type { NodeConnectionOptions } from '@nats-io/transport-node';
 import { type ItemResult, PunctualClient } from './client.ts';
 import { RefusedError } from './errors.ts';
-import { AttemptAborted, failureOf } from './failures.ts';
+import { failureOf, Snooze } from './failures.ts';
 import { Heartbeats } from './heartbeats.ts';
 import { MergingCalls } from './merging-calls.ts';
 import { ReadyFeed } from './ready-feed.ts';
 import type { ReadyMessage } from './ready-message.ts';
 import { RunningAttempt } from './running-attempt.ts';
-import type { ClaimedJob, ClaimItem, Report, ReportAnswer, ReportItem } from './types.ts';
+import type { AttemptItem, ClaimedJob, ClaimItem, Report, ReportAnswer, ReportItem } from './types.ts';
 import { logToConsole, type WorkerLog } from './worker-log.ts';
 
 export interface JobContext {
@@ -20,7 +20,10 @@ export interface JobContext {
   readonly progress: (value: unknown) => void;
 }
 
-/** What a handler returns is kept as the job's result, if it is at most 4 KiB of JSON; what it throws is a failure. */
+/**
+ * What a handler returns is kept as the job's result, if it is at most 4 KiB of JSON; what it throws is a failure, or what
+ * the signal says when that was aborted. A Snooze, returned or thrown, puts the job off.
+ */
 export type JobHandler = (job: ClaimedJob, context: JobContext) => unknown;
 
 export interface WorkerOptions {
@@ -54,8 +57,11 @@ const GIVE_BACK_MIN_MS = 500;
 const GIVE_BACK_MAX_MS = 4_000;
 const REPORT_AGAIN_MAX_MS = 5_000;
 const RESULT_MAX_BYTES = 4_096;
-/** What a handler gets to end after its signal was aborted at the end of a drain. */
-const LEAVE_MS = 500;
+/** What a handler gets, after its signal was aborted at the end of a drain, to end and to have its job given back. */
+const LEAVE_MS = 1_000;
+
+/** What becomes of an attempt whose handler has ended. */
+type End = Report | 'give_back';
 
 /**
  * Works a queue: takes ready messages from JetStream while slots are free, claims them over REST, runs the handler, keeps the
@@ -72,6 +78,7 @@ export class Worker {
   readonly #connection: NodeConnectionOptions;
   readonly #claims: MergingCalls<ClaimItem, ItemResult<ClaimedJob>>;
   readonly #reports: MergingCalls<ReportItem, ItemResult<ReportAnswer>>;
+  readonly #releases: MergingCalls<AttemptItem, ItemResult<ReportAnswer>>;
   readonly #heartbeats: Heartbeats;
   /** Marks our claims, so that one whose answer was lost is found again. */
   readonly #token = randomUUID();
@@ -97,6 +104,7 @@ export class Worker {
     this.#client = client;
     this.#claims = new MergingCalls(BATCH_MAX_ITEMS, (items) => client.claimJobs(items, this.name));
     this.#reports = new MergingCalls(BATCH_MAX_ITEMS, (items) => client.completeJobs(items));
+    this.#releases = new MergingCalls(BATCH_MAX_ITEMS, (items) => client.releaseJobs(items));
     this.#heartbeats = new Heartbeats({ client, running: this.#running, log: this.#log, itemsMax: BATCH_MAX_ITEMS });
   }
 
@@ -112,7 +120,10 @@ export class Worker {
     this.#started = { feed, loop: this.#pullLoop(feed) };
   }
 
-  /** Takes no more jobs, and ends when those in hand are reported, or after drainMs at the latest: then they run again elsewhere. */
+  /**
+   * Takes no more jobs, and ends when those in hand are reported. After drainMs the rest is aborted: handlers that heed it
+   * have their jobs given back at once; those that do not are left to the lease, for they may still be at work.
+   */
   stop(): Promise<void> {
     this.#stopped ??= this.#stop();
     return this.#stopped;
@@ -175,8 +186,8 @@ export class Worker {
     const attempt = new RunningAttempt(job);
     this.#running.add(attempt);
     try {
-      const report = await this.#run(attempt);
-      await this.#report(attempt, report);
+      const end = await this.#run(attempt);
+      await this.#report(attempt, end);
     } finally {
       attempt.end();
       this.#running.delete(attempt);
@@ -199,20 +210,26 @@ export class Worker {
     }
   }
 
-  async #run(attempt: RunningAttempt): Promise<Report> {
+  async #run(attempt: RunningAttempt): Promise<End> {
     try {
       const progress = (value: unknown): void => {
         attempt.setProgress(value);
       };
       const result = await this.#handler(attempt.job, { signal: attempt.signal, worker: this.name, progress });
-      return { ok: true, ...this.#keptResult(attempt, result) };
+      return result instanceof Snooze ? snoozeOf(result) : { ok: true, ...this.#keptResult(attempt, result) };
     } catch (error) {
-      if (!(error instanceof AttemptAborted)) {
-        const { job_id, attempt: number } = attempt.job;
-        this.#log('a handler failed', { job_id, attempt: number, error: String(error) });
-      }
-      return failureOf(error);
+      return this.#endOf(attempt, error);
     }
+  }
+
+  #endOf({ job, abortCause }: RunningAttempt, error: unknown): End {
+    if (abortCause === 'cancel_requested') return { cancelled: true };
+    if (abortCause === 'worker_stopping') return 'give_back';
+    if (error instanceof Snooze) return snoozeOf(error);
+    if (abortCause === undefined) {
+      this.#log('a handler failed', { job_id: job.job_id, attempt: job.attempt, error: String(error) });
+    }
+    return failureOf(error);
   }
 
   #keptResult(attempt: RunningAttempt, result: unknown): { readonly result?: unknown } {
@@ -223,21 +240,19 @@ export class Worker {
     return {};
   }
 
-  /** Again and again until it is accepted or refused: a report repeated changes nothing. */
-  async #report(attempt: RunningAttempt, report: Report): Promise<void> {
-    const { job_id, attempt: number } = attempt.job;
-    for (
-      let wait = TROUBLE_PAUSE_MS;
-      !attempt.isLost && !this.#leaving;
-      wait = Math.min(REPORT_AGAIN_MAX_MS, 2 * wait)
-    ) {
+  /** Again and again until it is accepted or refused, for a report repeated changes nothing; once when we leave. */
+  async #report(attempt: RunningAttempt, end: End): Promise<void> {
+    const item = { job_id: attempt.job.job_id, attempt: attempt.job.attempt };
+    for (let wait = TROUBLE_PAUSE_MS; !attempt.isLost; wait = Math.min(REPORT_AGAIN_MAX_MS, 2 * wait)) {
       try {
-        const result = await this.#reports.submit({ job_id, attempt: number, ...report });
+        const result = await (end === 'give_back'
+          ? this.#releases.submit(item)
+          : this.#reports.submit({ ...item, ...end }));
         if (result.ok) return;
         throw result.error;
       } catch (error) {
-        this.#log('a report failed', { job_id, attempt: number, error: String(error) });
-        if (error instanceof RefusedError && !isPassing(error)) return;
+        this.#log('a report failed', { ...item, error: String(error) });
+        if (this.#leaving || (error instanceof RefusedError && !isPassing(error))) return;
         await new Promise((resolve) => setTimeout(resolve, wait));
       }
     }
@@ -271,6 +286,10 @@ export class Worker {
       signal.addEventListener('abort', done);
     });
   }
+}
+
+function snoozeOf({ snoozeS }: Snooze): Report {
+  return { snooze_s: snoozeS };
 }
 
 /** The store or the API is in trouble: the same call may succeed soon. */

@@ -67,7 +67,7 @@ export class ApiDouble {
   }
 
   #answerItem(path: string, item: Record<string, unknown>): string {
-    if (path === '/jobs/complete') {
+    if (path === '/jobs/complete' || path === '/jobs/release') {
       this.completed.push(item);
       return JSON.stringify({ status: 200, job_id: item['job_id'] });
     }
