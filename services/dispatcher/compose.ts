@@ -32,6 +32,7 @@ export const composeDispatcher: Compose = async (context) => {
       scanShards: foundation.writeShards,
       name: config.memberId,
       renewEveryMs: config.shardLease.renewMs,
+      mayAct: () => foundation.clockGuard.trusts(),
       onAcquired: (shard) => {
         dispatcher.acquired(shard);
       },

@@ -51,6 +51,7 @@ export const composeReaper: Compose = async (context) => {
       scanShards: foundation.writeShards,
       name: config.memberId,
       renewEveryMs: config.shardLease.renewMs,
+      mayAct: () => foundation.clockGuard.trusts(),
       onAcquired: (shard) => {
         reaper.acquired(shard);
       },

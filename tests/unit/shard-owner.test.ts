@@ -23,7 +23,7 @@ class Cluster {
   fault: (call: BusCall) => BusFault | undefined = () => undefined;
   readonly bus = new MemoryBus({ clock: this.clock, leaseTtlMs: TTL_MS, plan: (call) => this.fault(call) });
 
-  start(clock: Clock = this.clock): Process {
+  start(clock: Clock = this.clock, mayAct?: () => boolean): Process {
     const connection = this.bus.connect();
     const telemetry = new RecordingTelemetry();
     const events: string[] = [];
@@ -32,6 +32,7 @@ class Cluster {
         role: 'dispatcher',
         scanShards: SHARDS,
         name: 'host',
+        ...(mayAct === undefined ? {} : { mayAct }),
         onAcquired: (shard) => events.push(`+${shard}`),
         onLost: (shard) => events.push(`-${shard}`),
       },
@@ -41,6 +42,39 @@ class Cluster {
     return { owner, connection, telemetry, events };
   }
 }
+
+describe('a shard owner that must not act', () => {
+  it('holds nothing from that moment, hands everything to the others, and takes its share again afterwards', async () => {
+    const cluster = new Cluster();
+    const allowed = { ours: true };
+    const { owner: ours, events } = cluster.start(cluster.clock, () => allowed.ours);
+    const { owner: theirs } = cluster.start();
+    await cluster.clock.advance(12_000);
+    assert.equal(ours.owned().size, SHARDS / 2);
+
+    allowed.ours = false;
+    assert.equal(ours.owned().size, 0, 'before any timer fires');
+    await cluster.clock.advance(3_000);
+    assert.equal(theirs.owned().size, SHARDS);
+    assert.equal(events.filter((event) => event.startsWith('-')).length, SHARDS / 2);
+
+    allowed.ours = true;
+    await cluster.clock.advance(12_000);
+    assert.equal(ours.owned().size, SHARDS / 2);
+    assert.equal(theirs.owned().size, SHARDS / 2);
+    await cluster.clock.until(Promise.all([ours.stop(), theirs.stop()]));
+  });
+
+  it('takes nothing when it starts like that, and ends as any other', async () => {
+    const cluster = new Cluster();
+    const { owner } = cluster.start(cluster.clock, () => false);
+    await cluster.clock.advance(12_000);
+    assert.equal(owner.owned().size, 0);
+    assert.equal(cluster.bus.keys('leases.').size, 0);
+    assert.equal(cluster.bus.keys('members.').size, 0);
+    await cluster.clock.until(owner.stop());
+  });
+});
 
 describe('a shard owner', () => {
   it('keeps its shards while it renews', async () => {

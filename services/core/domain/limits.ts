@@ -114,5 +114,11 @@ export const SHARD_LEASE_RENEW_DEFAULT_MS = 2 * SECOND_MS;
 /** An owner stops acting this long before its lease can lapse. */
 export const SHARD_LEASE_SAFETY_MS = SECOND_MS;
 
+// Clocks (section 10).
+export const CLOCK_CHECK_EVERY_MS = 10 * SECOND_MS;
+export const CLOCK_SKEW_WARN_MS = SECOND_MS;
+/** Nobody acts by a clock that is off by so much; below it the slack of timers and cursors covers everything. */
+export const CLOCK_SKEW_STOP_MS = 5 * SECOND_MS;
+
 /** The longest one sleep: timers beyond 2^31-1 ms fire at once, and a stepped clock is noticed within this. */
 export const SLEEP_MAX_MS = MINUTE_MS;

@@ -4,6 +4,7 @@ import type { DueHints } from '../ports/due-hints.ts';
 import type { ReadyQueue } from '../ports/ready-queue.ts';
 import type { ShardLeases } from '../ports/shard-leases.ts';
 import { connectBus, type BusConnection } from '../bus/connection.ts';
+import { createBusClock } from '../bus/bus-clock.ts';
 import { createDueHints } from '../bus/due-hints.ts';
 import { createReadyQueue } from '../bus/ready-queue.ts';
 import { createShardLeases } from '../bus/shard-leases.ts';
@@ -11,6 +12,7 @@ import { AttemptEnder } from '../moves/end-attempt.ts';
 import { WaitingCanceller } from '../moves/cancel-waiting.ts';
 import { ReadyPublisher } from '../moves/ready-publisher.ts';
 import { Rounds } from '../rounds/rounds.ts';
+import { ClockGuard } from '../runtime/clock-guard.ts';
 import type { ServiceContext } from '../runtime/run-service.ts';
 import { SCHEMA_VERSION } from '../storage/schema-version.ts';
 import { openSession } from '../storage/session.ts';
@@ -29,6 +31,8 @@ export interface Foundation {
   readonly publisher: ReadyPublisher;
   readonly ender: AttemptEnder;
   readonly canceller: WaitingCanceller;
+  /** Whether this machine's wall clock may be acted by. */
+  readonly clockGuard: ClockGuard;
   /** How many shards new rows are spread over: one value for the whole cluster, stored when it began. */
   readonly writeShards: number;
   /** When the cluster began: nothing can be due before it. */
@@ -47,7 +51,7 @@ const STARTED_SLACK_MS = 60 * SECOND_MS;
 
 /** Connects and puts together; keeps dialling until both stores answer. Rejects when the schema is too old. */
 export async function layFoundation(context: ServiceContext, options: FoundationOptions): Promise<Foundation> {
-  const { config, clock, telemetry, log } = context;
+  const { config, clock, random, telemetry, log } = context;
   const session = await openSession(config.cassandra, {
     telemetry,
     clock,
@@ -65,6 +69,18 @@ export async function layFoundation(context: ServiceContext, options: Foundation
   context.onStop('nats', () => bus.close());
   context.addReadyCheck({ name: 'nats', required: options.busRequired, problem: () => bus.problem() });
   context.addReadyCheck({ name: 'cassandra', required: true, problem: () => session.problem() });
+
+  const busClock = createBusClock({ prefix }, { bus });
+  const clockGuard = new ClockGuard({
+    sources: () => [...session.clockSources(), busClock],
+    clock,
+    random,
+    telemetry,
+    log,
+  });
+  context.addReadyCheck({ name: 'clock', required: true, problem: () => clockGuard.problem() });
+  await clockGuard.start();
+  context.onStop('clock check', () => clockGuard.stop());
 
   const queue = createReadyQueue({ prefix, replicas }, { bus, clock, telemetry, log });
   const hints = createDueHints({ prefix }, { bus, log });
@@ -99,6 +115,7 @@ export async function layFoundation(context: ServiceContext, options: Foundation
     publisher,
     ender,
     canceller: new WaitingCanceller({ rounds, history: stores.history, clock, log }),
+    clockGuard,
     writeShards,
     clusterStartedAt: Date.parse(startedAt),
     schemaVersion: String(SCHEMA_VERSION),

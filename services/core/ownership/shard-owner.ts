@@ -13,6 +13,8 @@ export interface ShardOwnerOptions {
   /** Of the host or process, for people who read the member list; a token makes it unique to this start. */
   readonly name: string;
   readonly renewEveryMs?: number | undefined;
+  /** False while this process must not act, for example by a wrong clock: others get its shards until it is true again. */
+  readonly mayAct?: () => boolean;
   /** The shard is ours from now on. */
   readonly onAcquired: (shard: number) => void;
   /** The shard is no longer ours; called before the lease is given away. */
@@ -33,6 +35,7 @@ const LIST_EVERY_MS = 10 * SECOND_MS;
 const RETRY_EVERY_MS = 500;
 /** Leases of one owner end within a few hundred milliseconds of each other: one listing sees most of them. */
 const SETTLE_MS = 100;
+const STEPPED_ASIDE = 'stepped aside';
 
 interface Lease {
   readonly revision: Revision;
@@ -54,6 +57,7 @@ export class ShardOwner {
   readonly #scanShards: number;
   readonly #renewEveryMs: number;
   readonly #safeForMs: number;
+  readonly #mayAct: () => boolean;
   readonly #onAcquired: (shard: number) => void;
   readonly #onLost: (shard: number) => void;
   readonly #leases: ShardLeases;
@@ -84,6 +88,7 @@ export class ShardOwner {
     if (this.#renewEveryMs * 2 > this.#safeForMs) {
       throw new RangeError(`leases of ${leases.ttlMs} ms are too short to be renewed every ${this.#renewEveryMs} ms`);
     }
+    this.#mayAct = options.mayAct ?? (() => true);
     this.#onAcquired = options.onAcquired;
     this.#onLost = options.onLost;
     this.#leases = leases;
@@ -104,18 +109,14 @@ export class ShardOwner {
     this.#stopping.abort();
     this.#wake?.abort();
     await this.#loop;
-    const releases = [...this.#held].map(([shard, { revision }]) => {
-      this.#lose(shard);
-      return this.#leases.release(this.#role, shard, revision);
-    });
-    await Promise.allSettled([this.#leases.withdraw(this.#role, this.memberId), ...releases]);
+    await this.#handOver();
     this.#report();
   }
 
   /** Whether we may act for the shard at this very moment: false as soon as our lease may have lapsed. */
   holds(shard: number): boolean {
     const lease = this.#held.get(shard);
-    return lease !== undefined && !this.#stopping.signal.aborted && this.#isSafe(lease);
+    return lease !== undefined && !this.#stopping.signal.aborted && this.#isSafe(lease) && this.#mayAct();
   }
 
   owned(): ReadonlySet<number> {
@@ -135,6 +136,29 @@ export class ShardOwner {
   }
 
   async #turn(): Promise<void> {
+    if (this.#mayAct()) await this.#keep();
+    else await this.#stepAside();
+    this.#report();
+  }
+
+  /** Gives everything away once, and is looked after like a failure from then on: buckets first, then shards. */
+  async #stepAside(): Promise<void> {
+    if (this.#failure === STEPPED_ASIDE) return;
+    this.#log.warn('giving all shards away: this process must not act', { role: this.#role });
+    this.#failure = STEPPED_ASIDE;
+    this.#unowned = null;
+    await this.#handOver();
+  }
+
+  async #handOver(): Promise<void> {
+    const releases = [...this.#held].map(([shard, { revision }]) => {
+      this.#lose(shard);
+      return this.#leases.release(this.#role, shard, revision);
+    });
+    await Promise.allSettled([this.#leases.withdraw(this.#role, this.memberId), ...releases]);
+  }
+
+  async #keep(): Promise<void> {
     try {
       const mending = this.#failure !== null;
       if (mending) await this.#leases.ensure();
@@ -150,7 +174,6 @@ export class ShardOwner {
       this.#unowned = null;
       this.#dropLapsed();
     }
-    this.#report();
   }
 
   /** Until the next renewal, or the next change a moment after it. */

@@ -34,6 +34,8 @@ export interface GaugeLabels {
   punctual_second_look_lag_seconds: { shard: string };
   punctual_shards_owned: { role: ShardRole };
   punctual_shards_unowned: { role: ShardRole };
+  /** Our clock minus the server's; a source is `nats` or one Cassandra node. */
+  punctual_clock_skew_seconds: { source: string };
   punctual_store_in_flight: { class: 'round' | 'plain' | 'read' };
 }
 

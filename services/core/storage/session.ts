@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { auth, Client, errors, policies, types, type ClientOptions, type QueryOptions } from 'cassandra-driver';
 import PrepareHandler from 'cassandra-driver/lib/prepare-handler.js';
 import { SECOND_MS } from '../domain/limits.ts';
+import type { ClockSource } from '../ports/clock-source.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Log, Telemetry } from '../ports/telemetry.ts';
 import { STATEMENTS } from './cql/statements.ts';
@@ -57,6 +58,9 @@ const IN_FLIGHT_MAX: Record<RequestClass, number> = { round: 128, plain: 256, re
 /** At the lowest rate measured on three nodes (350 rounds/s) so many wait 6 s, below an operation's deadline. */
 const WAITING_MAX: Record<RequestClass, number> = { round: 2_048, plain: 8_192, read: 4_096 };
 export const PAGE_ROWS = 1_000;
+
+/** Of the node's own table: answered by the node that is asked. */
+const READ_CLOCK = 'SELECT toTimestamp(now()) AS at FROM system.local';
 
 const LEVELS = {
   consistency: types.consistencies.localQuorum,
@@ -142,6 +146,25 @@ export class Session {
   async prepareAll(): Promise<void> {
     for (const cql of STATEMENTS)
       await PrepareHandler.getPrepared(this.#client, this.#loadBalancing, cql, this.keyspace);
+  }
+
+  /** The wall clock of each connected node, asked of that very node, past the gate: a queue before it would blur the time. */
+  clockSources(): readonly ClockSource[] {
+    return this.#client
+      .getState()
+      .getConnectedHosts()
+      .map((host) => ({
+        name: `cassandra ${host.address}`,
+        now: async () => {
+          const { rows } = await this.#client.execute(READ_CLOCK, [], {
+            host,
+            consistency: types.consistencies.localOne,
+          });
+          const at: unknown = rows[0]?.['at'];
+          if (!(at instanceof Date)) throw new Error('cassandra does not tell its time');
+          return at.getTime();
+        },
+      }));
   }
 
   /** For readiness answers: null while some node is connected. */

@@ -40,6 +40,7 @@ export const GAUGES: Readonly<Record<keyof GaugeLabels, string>> = {
   punctual_second_look_lag_seconds: 'How far the second look at closed minutes is behind',
   punctual_shards_owned: 'Shards that this process owns',
   punctual_shards_unowned: 'Shards that nobody owns',
+  punctual_clock_skew_seconds: 'How far the clock of this machine is ahead of a server’s',
   punctual_store_in_flight: 'Calls of Cassandra in flight',
 };
 
