@@ -3,58 +3,12 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Cluster, type ServiceProcess, startCluster } from '../support/cluster.ts';
-import { call, createJob, getJob, inParallel, until, untilStatus } from '../support/rest.ts';
+import { type ServiceProcess, startCluster } from '../support/cluster.ts';
+import { call, createJob, getJob, until, untilStatus } from '../support/rest.ts';
+import { assertAllSucceed, postSteadily } from '../support/steady-load.ts';
 import { startLagsMs, startWorker } from '../support/worker-process.ts';
 
 const JOBS_PER_S = 100;
-
-/** Posts a steady stream, half of it due now and half a second later, until told to stop; collects what was accepted. */
-function postSteadily(cluster: Cluster): { readonly accepted: string[]; stop(): Promise<void> } {
-  const accepted: string[] = [];
-  const inFlight = new Set<Promise<void>>();
-  const stopping = new AbortController();
-  let sent = 0;
-  const post = async (): Promise<void> => {
-    const api = cluster.apis[sent % cluster.apis.length] as ServiceProcess;
-    const delay = sent % 2 === 0 ? {} : { delay_s: 1 };
-    sent += 1;
-    const answer = await call('POST', `${api.url}/jobs`, { queue: 'steady', ...delay }).catch(() => undefined);
-    if (answer?.status === 201) accepted.push(answer.body.job_id);
-  };
-  const loop = (async () => {
-    const startedAt = Date.now();
-    while (!stopping.signal.aborted) {
-      while (sent < ((Date.now() - startedAt) / 1_000) * JOBS_PER_S) {
-        const one = post();
-        inFlight.add(one);
-        void one.finally(() => inFlight.delete(one));
-      }
-      await sleep(10);
-    }
-  })();
-  return {
-    accepted,
-    stop: async () => {
-      stopping.abort();
-      await loop;
-      await Promise.all(inFlight);
-    },
-  };
-}
-
-async function assertAllSucceed(api: string, ids: readonly string[], withinMs: number): Promise<void> {
-  const open = new Set(ids);
-  await until(`all ${ids.length} accepted jobs succeeded`, withinMs, async () => {
-    await inParallel([...open], 20, async (id) => {
-      if ((await getJob(api, id)).status === 'succeeded') open.delete(id);
-    });
-    return open.size === 0 || undefined;
-  }).catch(async (error: unknown) => {
-    const examples = await inParallel([...open].slice(0, 3), 3, (id) => getJob(api, id));
-    throw new Error(`${open.size} of ${ids.length} jobs did not end: ${JSON.stringify(examples)}`, { cause: error });
-  });
-}
 
 describe('kill -9', () => {
   it('of a worker in mid-job: the next attempt runs within lease + 3 s, the old report gets 409', async (test: TestContext) => {
@@ -91,7 +45,7 @@ describe('kill -9', () => {
     const [api, other] = cluster.apis as [ServiceProcess, ServiceProcess];
     const worker = startWorker(test, cluster, { queue: 'steady' });
     await untilStatus(api.url, await createJob(api.url, { queue: 'steady' }), 'succeeded', 10_000);
-    const load = postSteadily(cluster);
+    const load = postSteadily(cluster, { queue: 'steady', jobsPerS: JOBS_PER_S });
     await sleep(2_000);
     const victims = [...cluster.dispatchers, ...cluster.reapers, other];
     for (const service of victims) {
@@ -122,7 +76,7 @@ describe('kill -9', () => {
     const api = cluster.apiUrl;
     const worker = startWorker(test, cluster, { queue: 'steady' });
     await untilStatus(api, await createJob(api, { queue: 'steady' }), 'succeeded', 10_000);
-    const load = postSteadily(cluster);
+    const load = postSteadily(cluster, { queue: 'steady', jobsPerS: JOBS_PER_S });
     await sleep(2_000);
     await cluster.dispatchers[0]?.kill();
     await sleep(15_000);

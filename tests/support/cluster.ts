@@ -41,10 +41,13 @@ export interface ClusterOptions {
   readonly dispatchers?: number;
   readonly reapers?: number;
   readonly environment?: Readonly<Record<string, string>>;
+  /** Others than the shared ones, for a test that kills them. */
+  readonly natsServers?: readonly string[];
 }
 
 export async function startCluster(test: Cleanup, options: ClusterOptions = {}): Promise<Cluster> {
-  const { cassandraContactPoints, cassandraDataCenter, natsServers } = sharedServers();
+  const { cassandraContactPoints, cassandraDataCenter, natsServers: sharedNats } = sharedServers();
+  const natsServers = options.natsServers ?? sharedNats;
   const name = `t${randomBytes(5).toString('hex')}`;
   const target = {
     contactPoints: cassandraContactPoints,
@@ -67,9 +70,11 @@ export async function startCluster(test: Cleanup, options: ClusterOptions = {}):
   test.after(async () => {
     await Promise.all(started.map((service) => service.kill()));
     await dropKeyspace(target);
-    const bus = await connectedBus();
-    await dropStreams(bus, environment.PUNCTUAL_NATS_PREFIX);
-    await bus.close();
+    if (options.natsServers === undefined) {
+      const bus = await connectedBus();
+      await dropStreams(bus, environment.PUNCTUAL_NATS_PREFIX);
+      await bus.close();
+    }
     rmSync(logs, { recursive: true, force: true });
   });
   const several = (service: ServiceName, count: number): Promise<ServiceProcess[]> =>

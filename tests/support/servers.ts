@@ -40,6 +40,8 @@ export interface PrivateServer {
   readonly contactPoint: string;
   readonly process: ServerProcess;
   restart(): Promise<void>;
+  /** Takes its data away, as a lost disk would: to be called while it is dead. */
+  wipe(): void;
 }
 
 async function startPrivate(
@@ -60,6 +62,9 @@ async function startPrivate(
     },
     async restart() {
       running = await start(dir);
+    },
+    wipe() {
+      rmSync(join(dir, 'data'), { recursive: true });
     },
   };
 }
