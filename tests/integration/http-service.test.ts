@@ -13,6 +13,12 @@ describe('the api about itself', () => {
       max_attempts_default: 5,
       retry_default: { kind: 'exponential', base_s: 1, factor: 2, cap_s: 3_600, jitter: 'equal' },
       priorities: ['high', 'normal', 'low'],
+      job_batch_max_items: 1_000,
+      batch_body_max_bytes: 8_388_608,
+      lease_wait_max_s: 20,
+      page_size_max: 500,
+      list_window_max_s: 86_400,
+      queue_name_pattern: '^[a-z0-9][a-z0-9_-]{0,63}$',
     });
   });
 

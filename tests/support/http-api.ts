@@ -66,6 +66,7 @@ export interface HttpApi {
   readonly jobs: Map<string, JobRow>;
   /** What was logged as error. */
   readonly errors: Readonly<Record<string, unknown>>[];
+  readonly useCases: UseCases;
   /** Replaces what a use-case does. */
   override(useCases: Partial<UseCases>): void;
   readiness: Readiness;
@@ -121,6 +122,7 @@ export async function serveApi(test: Cleanup, options: { horizonDays?: number } 
     asked,
     jobs,
     errors,
+    useCases: { ...useCases },
     override: (replacement) => void Object.assign(useCases, replacement),
     readiness: { ready: true, checks: [] },
     stop: () => stopping.abort(),

@@ -45,6 +45,7 @@ describe('the OpenAPI document', () => {
   it('has the limits of the domain', () => {
     const job = ['CreateJobRequest', 'properties'] as const;
     for (const [limit, ...path] of [
+      [limits.QUEUE_NAME_PATTERN, 'QueueName', 'pattern'],
       [limits.MAX_ATTEMPTS_MAX, ...job, 'max_attempts', 'maximum'],
       [limits.TIMEOUT_MAX_S, ...job, 'timeout_s', 'maximum'],
       [limits.LEASE_MIN_S, ...job, 'lease_s', 'minimum'],

@@ -40,7 +40,7 @@ function messageOf(error: DefinedError): string | null {
     case 'type':
       return `must be ${expectedText(schema)}, not ${kindOf(error.data)}`;
     case 'enum':
-      return `must be one of ${error.params.allowedValues.join(', ')}`;
+      return `must be one of ${error.params.allowedValues.map(String).join(', ')}`;
     case 'uniqueItems':
       return 'must not name anything twice';
     case 'minimum':
@@ -89,7 +89,8 @@ const TYPE_TEXTS: Readonly<Record<string, string>> = {
 function expectedText(schema: Schema): string {
   const types = [schema['type']].flat().map(String);
   const type = types.find((each) => each !== 'null') ?? 'null';
-  return `${typeText(String(schema['format'] ?? type))}${types.includes('null') ? ' or null' : ''}`;
+  const expected = typeText((schema['format'] as string | undefined) ?? type);
+  return types.includes('null') ? `${expected} or null` : expected;
 }
 
 function typeText(type: string): string {

@@ -27,10 +27,12 @@ export type PatchOfJob = (job: JobRow) => Result<ChangeJob>;
 /** A merge patch (RFC 7396). What is wrong with it whatever the job is like is refused at once. */
 export function parsePatch(body: JsonBody, terms: JobTerms): Result<PatchOfJob> {
   const patch = body.value as PatchJobRequest;
+  if (Object.keys(patch).length === 0) {
+    return refused({ code: 'invalid_request', detail: 'The body names nothing to change.' });
+  }
   const payload = body.raw.get(0);
   const when = whenOf(patch);
   const problem = refusal([
-    ...(Object.keys(patch).length === 0 ? [{ path: [], message: 'The body names nothing to change' }] : []),
     ...payloadViolations(payload === undefined ? 0 : Buffer.byteLength(payload)),
     ...timeViolations(patch, terms),
     ...(when === undefined ? [] : pastViolations(when, terms.now)),

@@ -92,7 +92,7 @@ export function jobRoutes({ useCases, clock, horizonDays, keyspace }: JobRoutePa
     const requests = (body.value as unknown as CreateJobsRequest).jobs;
     const now = terms();
     const jobs = await Promise.all(
-      requests.map((item, index): Promise<Result<CreateJob>> | Result<CreateJob> => {
+      requests.map(async (item, index): Promise<Result<CreateJob>> => {
         const problem = itemProblems.get(index);
         const parsed = problem === undefined ? parseJob(sourceOfItem(request, item, index), now) : refused(problem);
         if (!parsed.ok) return parsed;

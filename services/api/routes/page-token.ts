@@ -19,20 +19,16 @@ const DIGEST_CHARS = 22;
  */
 export function pageToken(filter: ListFilter, { at, jobId }: PagePosition): string {
   const place = Buffer.from(`${at} ${jobId}`).toString('base64url');
-  return `${place}.${digestOf(filter, place)}`;
+  const digest = createHash('sha256')
+    .update(JSON.stringify([...filter, place]))
+    .digest('base64url');
+  return `${place}.${digest.slice(0, DIGEST_CHARS)}`;
 }
 
 /** Null when the token is none, or of another list. */
 export function pagePosition(filter: ListFilter, token: string): PagePosition | null {
-  const [place = '', digest = ''] = token.split('.');
-  const [, at, jobId = ''] = /^(\d{1,15}) (\S+)$/.exec(Buffer.from(place, 'base64url').toString()) ?? [];
-  if (digest !== digestOf(filter, place) || !isJobId(jobId)) return null;
-  return { at: Number(at), jobId };
-}
-
-function digestOf(filter: ListFilter, place: string): string {
-  const digest = createHash('sha256')
-    .update(JSON.stringify([...filter, place]))
-    .digest('base64url');
-  return digest.slice(0, DIGEST_CHARS);
+  const place = Buffer.from(token.split('.')[0] ?? '', 'base64url').toString();
+  const [, at, jobId = ''] = /^(\d{1,15}) (\S+)$/.exec(place) ?? [];
+  const position = { at: Number(at), jobId };
+  return isJobId(jobId) && token === pageToken(filter, position) ? position : null;
 }

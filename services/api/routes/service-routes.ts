@@ -32,6 +32,7 @@ import {
   PAGE_SIZE_MAX,
   PAYLOAD_MAX_BYTES,
   PROGRESS_MAX_BYTES,
+  QUEUE_NAME_PATTERN,
   READY_PER_QUEUE_MAX,
   RESULT_MAX_BYTES,
   RETENTION_DEFAULT_DAYS,
@@ -85,6 +86,7 @@ export function serviceRoutes({
 
 function limitsView(horizonDays: number): object {
   return {
+    queue_name_pattern: QUEUE_NAME_PATTERN,
     payload_max_bytes: PAYLOAD_MAX_BYTES,
     job_body_max_bytes: JOB_BODY_MAX_BYTES,
     batch_body_max_bytes: BATCH_BODY_MAX_BYTES,

@@ -9,6 +9,7 @@ export const HOUR_MS = 60 * MINUTE_MS;
 export const DAY_MS = 24 * HOUR_MS;
 
 // What a caller may ask for.
+export const QUEUE_NAME_PATTERN = '^[a-z0-9][a-z0-9_-]{0,63}$';
 export const PAYLOAD_MAX_BYTES = 65_536;
 export const JOB_BODY_MAX_BYTES = 96 * 1024;
 export const BATCH_BODY_MAX_BYTES = 8 * 1024 * 1024;
@@ -89,6 +90,10 @@ export const SHARD_ROWS_IN_MEMORY_MAX = 20_000;
 export const ABSENT_JOB_GRACE_MS = 10 * SECOND_MS;
 /** How long a failed publish is tried again before the second look owns it. */
 export const PUBLISH_RETRY_MAX_MS = MINUTE_MS;
+/** Ready messages kept by one process until the stream has them: about 25 MB. */
+export const READY_BACKLOG_MAX = 50_000;
+/** With more than so many waiting a new job is not born enqueued: it would wait beside its due row without its protection. */
+export const DIRECT_BACKLOG_MAX = 2_000;
 export const CURSOR_SAVE_EVERY_MS = 3 * SECOND_MS;
 /** A loaded cursor is never later than this before now, whatever clock saved it. */
 export const CURSOR_REWIND_MS = MINUTE_MS;
