@@ -48,14 +48,14 @@ export class PunctualClient {
 
   /** `replayed`: the idempotency key had been used for this very job before. */
   async createJob(job: NewJob, options: CreateOptions = {}): Promise<Job & { readonly replayed: boolean }> {
-    const { json, headers } = await this.#http.call({
+    const answer = await this.#http.call({
       method: 'POST',
       path: '/jobs',
       body: job,
       headers: keyHeader(options),
       repeatable: options.idempotencyKey !== undefined || job.idempotency_key !== undefined,
     });
-    return { ...(json as Job), replayed: headers.get('idempotency-replayed') === 'true' };
+    return withMember(jobOf(answer), 'replayed', answer.headers.get('idempotency-replayed') === 'true');
   }
 
   /** At most 1,000 jobs; results in their order. The key covers the whole call: a repeat of it is exact. */
@@ -71,42 +71,39 @@ export class PunctualClient {
   }
 
   async getJob(jobId: string): Promise<Job> {
-    const { json } = await this.#http.call({ method: 'GET', path: jobPath(jobId), repeatable: true });
-    return json as Job;
+    return jobOf(await this.#http.call({ method: 'GET', path: jobPath(jobId), repeatable: true }));
   }
 
   /** Cancels a job that waits; throws RefusedError job_running or job_finished otherwise. */
   async cancelJob(jobId: string): Promise<Job> {
-    const { json } = await this.#http.call({ method: 'DELETE', path: jobPath(jobId), repeatable: true });
-    return json as Job;
+    return jobOf(await this.#http.call({ method: 'DELETE', path: jobPath(jobId), repeatable: true }));
   }
 
   /** The first job of a batch that was created under `key` stands under `key/0`. */
   async findJobByKey(key: string): Promise<Job> {
     const path = `/jobs${queryOf({ idempotency_key: key })}`;
-    return (await this.#http.call({ method: 'GET', path, repeatable: true })).json as Job;
+    return jobOf(await this.#http.call({ method: 'GET', path, repeatable: true }));
   }
 
   /** Only while the job is scheduled; else it throws RefusedError and nothing changes. */
   async changeJob(jobId: string, patch: JobPatch): Promise<Job> {
-    const call = { method: 'PATCH', path: jobPath(jobId), body: patch, repeatable: false } as const;
-    return (await this.#http.call(call)).json as Job;
+    return jobOf(await this.#http.call({ method: 'PATCH', path: jobPath(jobId), body: patch, repeatable: false }));
   }
 
   /** As cancelJob; the worker of a running job is asked to stop, and `requested` is true then. */
   async requestCancel(jobId: string): Promise<Job & { readonly requested: boolean }> {
-    const { status, json } = await this.#post(jobPath(jobId, '/cancel'), undefined, true);
-    return { ...(json as Job), requested: status === 202 };
+    const answer = await this.#post(jobPath(jobId, '/cancel'), undefined, true);
+    return withMember(jobOf(answer), 'requested', answer.status === 202);
   }
 
   /** Makes a scheduled job due now. */
   async runJob(jobId: string): Promise<Job> {
-    return (await this.#post(jobPath(jobId, '/run'), undefined, false)).json as Job;
+    return jobOf(await this.#post(jobPath(jobId, '/run'), undefined, false));
   }
 
   /** Makes a dead job due now, with as many tries again. */
   async replayJob(jobId: string): Promise<Job> {
-    return (await this.#post(jobPath(jobId, '/replay'), undefined, false)).json as Job;
+    return jobOf(await this.#post(jobPath(jobId, '/replay'), undefined, false));
   }
 
   /** One page, by run_at. */
@@ -226,7 +223,19 @@ function keyHeader({ idempotencyKey }: CreateOptions): Readonly<Record<string, s
   return idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey };
 }
 
-function withPayloadText(job: ClaimedJob, cut: () => string | undefined): ClaimedJob {
+function jobOf({ json, text }: HttpAnswer): Job {
+  return withPayloadText(json as Job, () => rawMember(text, 'payload'));
+}
+
+/** A spread would read the payload's text. */
+function withMember<T extends object, Name extends string, V>(object: T, name: Name, value: V): T & Record<Name, V> {
+  return Object.defineProperty(object, name, { value, enumerable: true }) as T & Record<Name, V>;
+}
+
+function withPayloadText<T extends { readonly payload: unknown; readonly payloadText: string | null }>(
+  job: T,
+  cut: () => string | undefined,
+): T {
   const text = once(() => (job.payload === null || job.payload === undefined ? null : (cut() ?? null)));
   return Object.defineProperty({ ...job }, 'payloadText', { get: text, enumerable: false });
 }

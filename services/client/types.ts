@@ -72,6 +72,8 @@ export interface Job {
   /** Reads the row with cqlsh. */
   readonly cql: string;
   readonly payload: unknown;
+  /** The payload's JSON text, character for character; null without a payload. Cut out of the answer when first read. */
+  readonly payloadText: string | null;
   readonly result: unknown;
   readonly progress: unknown;
 }
@@ -86,7 +88,7 @@ export interface AcceptedJob {
 }
 
 /** As lists show it. */
-export type ListedJob = Omit<Job, 'payload'>;
+export type ListedJob = Omit<Job, 'payload' | 'payloadText'>;
 
 /** `to` is exclusive; times are RFC 3339. */
 export interface ListWindow {

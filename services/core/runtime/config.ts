@@ -86,6 +86,11 @@ export function loadConfig(service: ServiceName, environment: NodeJS.ProcessEnv 
   return { config: assemble(service, values as Values), settings, warnings: unknownVariables(environment) };
 }
 
+/** Where the operator's tool, which needs nothing else of the configuration, finds the API: one address, or several with commas. */
+export function configuredApiUrl(environment: NodeJS.ProcessEnv = process.env): string {
+  return environment['PUNCTUAL_API_URL'] || 'http://127.0.0.1:7400';
+}
+
 /** What `--help` prints. */
 export function helpText(service: ServiceName): string {
   const lines = Object.values<Variable<unknown>>(VARIABLES)

@@ -208,7 +208,7 @@ export type Values = { readonly [Key in keyof Table]: ValueOf<Table[Key]> };
 /** Read by scripts/ (embedded servers, tests, benchmarks) and never by a service: no typos, though no service knows them. */
 export const READ_BY_SCRIPTS = new RegExp(
   `^PUNCTUAL_(${[
-    'CACHE_DIR|STATE_DIR|JAVA|PORT_OFFSET',
+    'CACHE_DIR|STATE_DIR|JAVA|PORT_OFFSET|API_URL',
     'CASSANDRA_(PORT|STORAGE_PORT|HEAP_MB|COMMITLOG_SYNC|REPLICATION_FACTOR)',
     'NATS_(PORT|MONITOR_PORT)',
     '(API|DISPATCHER|REAPER)_METRICS_PORT',

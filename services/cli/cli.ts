@@ -1,0 +1,57 @@
+import { RefusedError, UnansweredError } from '../client/index.ts';
+import { closest } from '../core/contract/closest.ts';
+import { type Command, ExitCode, type Output, UsageError } from './command.ts';
+import { cqlCommand } from './cql.ts';
+import { jobCommand } from './job.ts';
+
+/** The operator's tool: each command is one file and one line here. */
+const COMMANDS: readonly Command[] = [jobCommand, cqlCommand];
+
+export interface Streams {
+  readonly output: Output;
+  readonly errors: Output;
+}
+
+/** Answers go to the output, everything else to the errors. Rejects only for our own faults. */
+export async function runCli([name = '--help', ...words]: readonly string[], streams: Streams): Promise<ExitCode> {
+  const { output, errors } = streams;
+  const complain = (message: string): ExitCode => {
+    errors.write(`punctual: ${message}\nSee punctual --help.\n`);
+    return ExitCode.usage;
+  };
+  if (name === '--help' || name === '-h' || name === 'help') {
+    output.write(help(COMMANDS));
+    return ExitCode.ok;
+  }
+  const command = COMMANDS.find((each) => each.name === name);
+  if (command === undefined) {
+    const meant = closest(
+      name,
+      COMMANDS.map((each) => each.name),
+    );
+    return complain(`no command ${name}${meant === undefined ? '' : `; did you mean ${meant}?`}`);
+  }
+  if (words.includes('--help') || words.includes('-h') || words.length === 0) {
+    output.write(help([command]));
+    return words.length === 0 ? ExitCode.usage : ExitCode.ok;
+  }
+  try {
+    return await command.run(words, output);
+  } catch (error) {
+    if (error instanceof UsageError) return complain(error.message);
+    if (!(error instanceof RefusedError) && !(error instanceof UnansweredError)) throw error;
+    errors.write(`punctual: ${error.message}\n`);
+    return error instanceof RefusedError ? ExitCode.refused : ExitCode.unreachable;
+  }
+}
+
+function help(commands: readonly Command[]): string {
+  return [
+    'usage: punctual <command> ...',
+    '',
+    ...commands.flatMap(({ usage }) => usage.map((line) => `  ${line}`)),
+    '',
+    'exit codes: 0 done, 1 refused, 2 the command line is wrong, 3 the server cannot be reached',
+    '',
+  ].join('\n');
+}

@@ -1,0 +1,290 @@
+import { parseArgs, type ParseArgsConfig } from 'node:util';
+import { type Job, type JobFilter, type ListedJob, type NewJob, PunctualClient } from '../client/index.ts';
+import { closest } from '../core/contract/closest.ts';
+import { formatInstant, parseInstant } from '../core/contract/instant.ts';
+import { DAY_MS } from '../core/domain/limits.ts';
+import type { EpochMs } from '../core/domain/time.ts';
+import { configuredApiUrl } from '../core/runtime/config.ts';
+import { systemClock } from '../core/runtime/system-clock.ts';
+import { type Command, ExitCode, type Output, UsageError } from './command.ts';
+import { exactJson } from './exact-json.ts';
+import { facts, table } from './table.ts';
+import { placesOf } from './trace.ts';
+
+/** A person waits: no more than a few seconds for an API that is away. */
+const RETRIES = 2;
+const LIST_DEFAULT_ROWS = 50;
+const PAGE_MAX_ROWS = 500;
+
+const COMMON = { api: { type: 'string' }, json: { type: 'boolean' } } as const;
+const CREATE = {
+  ...COMMON,
+  payload: { type: 'string' },
+  'run-at': { type: 'string' },
+  delay: { type: 'string' },
+  jitter: { type: 'string' },
+  priority: { type: 'string' },
+  'max-attempts': { type: 'string' },
+  timeout: { type: 'string' },
+  lease: { type: 'string' },
+  'expires-at': { type: 'string' },
+  label: { type: 'string', multiple: true },
+  key: { type: 'string' },
+} as const;
+const GET = { ...COMMON, key: { type: 'string' } } as const;
+const LIST = {
+  ...COMMON,
+  from: { type: 'string' },
+  to: { type: 'string' },
+  status: { type: 'string' },
+  label: { type: 'string' },
+  limit: { type: 'string' },
+} as const;
+const RELEASE = { ...COMMON, attempt: { type: 'string' } } as const;
+
+type Verb = (args: readonly string[], output: Output) => Promise<void>;
+
+const VERBS: Readonly<Record<string, Verb>> = {
+  create: async (args, output) => {
+    const { words, values, client } = parse(args, ['queue'], CREATE);
+    const job = await client.createJob(newJobOf(words[0] ?? '', values));
+    const note = job.replayed ? 'the key had been used for this job before' : 'created';
+    show(output, values, withExactPayload(job), () => `${note}\n${jobText(job)}`);
+  },
+  get: async (args, output) => {
+    const { words, values, client } = parse(args, args.some(isKeyOption) ? [] : ['job_id'], GET);
+    const job = values.key === undefined ? await client.getJob(words[0] ?? '') : await client.findJobByKey(values.key);
+    show(output, values, withExactPayload(job), () => jobText(job));
+  },
+  list: async (args, output) => {
+    const { words, values, client } = parse(args, ['queue'], LIST);
+    const limit = values.limit === undefined ? LIST_DEFAULT_ROWS : wholeNumber('--limit', values.limit);
+    const jobs = await listed(client, filterOf(words[0] ?? '', values), limit);
+    show(output, values, jobs, () => listText(jobs, limit));
+  },
+  cancel: async (args, output) => {
+    const { words, values, client } = parse(args, ['job_id'], COMMON);
+    const job = await client.requestCancel(words[0] ?? '');
+    const note = job.requested ? 'its worker is asked to stop' : 'cancelled';
+    show(output, values, job, () => `${note}\n${jobText(job)}`);
+  },
+  run: async (args, output) => {
+    const { words, values, client } = parse(args, ['job_id'], COMMON);
+    const job = await client.runJob(words[0] ?? '');
+    show(output, values, job, () => `due now\n${jobText(job)}`);
+  },
+  replay: async (args, output) => {
+    const { words, values, client } = parse(args, ['job_id'], COMMON);
+    const job = await client.replayJob(words[0] ?? '');
+    show(output, values, job, () => `due again\n${jobText(job)}`);
+  },
+  release: async (args, output) => {
+    const { words, values, client } = parse(args, ['job_id'], RELEASE);
+    const jobId = words[0] ?? '';
+    // The attempt is the fence: if the job moves on between the two calls, the second is refused.
+    const attempt =
+      values.attempt === undefined ? (await client.getJob(jobId)).attempt : wholeNumber('--attempt', values.attempt);
+    const answer = await client.release(jobId, attempt);
+    show(output, values, answer, () => facts({ job_id: jobId, attempt, status: answer.job_status }));
+  },
+  trace: async (args, output) => {
+    const { words, values, client } = parse(args, ['job_id'], COMMON);
+    const job = await client.getJob(words[0] ?? '');
+    const places = placesOf(job);
+    const rows = places.map(({ what, at, where, command }) => [what, at, where, command]);
+    const text = (): string => `${jobText(job)}\n${table(['LOOK AT', 'TIME', 'LIES IN', 'COMMAND'], rows)}`;
+    show(output, values, { job: withExactPayload(job), places }, text);
+  },
+};
+
+export const jobCommand: Command = {
+  name: 'job',
+  usage: [
+    'job create <queue> [options]       --payload <json> --run-at <time> | --delay <s>, --jitter <s>, --priority, --key <text>,',
+    '                                   --max-attempts <n> --timeout <s> --lease <s> --expires-at <time> --label <name=value>',
+    'job get <job_id> | --key <text>    a job with all its attempts',
+    'job list <queue> [options]         by run_at: --from <time> --to <time> (default: the last 24 hours), --status, --label',
+    '                                   <name=value>, --limit <n> (default 50)',
+    'job cancel <job_id>                also a running one: its worker is asked to stop',
+    'job run <job_id>                   makes a scheduled job due now',
+    'job replay <job_id>                makes a dead job due now, with as many tries again',
+    'job release <job_id>               gives a running attempt back to the queue: --attempt <n> (default: the current one)',
+    'job trace <job_id>                 a job, its attempts, and where its rows and timers lie',
+    '  --api <url>                      if not PUNCTUAL_API_URL (http://127.0.0.1:7400)',
+    '  --json                           answers as JSON',
+  ],
+  async run([name = '', ...args], output) {
+    const verb = Object.hasOwn(VERBS, name) ? VERBS[name] : undefined;
+    if (verb === undefined) {
+      const meant = closest(name, Object.keys(VERBS));
+      throw new UsageError(`no command job ${name}${meant === undefined ? '' : `; did you mean ${meant}?`}`);
+    }
+    await verb(args, output);
+    return ExitCode.ok;
+  },
+};
+
+type Options = NonNullable<ParseArgsConfig['options']> & typeof COMMON;
+
+function parse<T extends Options>(args: readonly string[], expected: readonly string[], options: T) {
+  const { positionals: words, values } = parsed(args, options);
+  if (words.length !== expected.length) {
+    throw new UsageError(
+      `${words.length} words where it takes ${expected.map((word) => `<${word}>`).join(' ') || 'none'}`,
+    );
+  }
+  const { api } = values as { readonly api?: string };
+  return { words, values, client: clientOf(api ?? configuredApiUrl()) };
+}
+
+function parsed<T extends Options>(args: readonly string[], options: T) {
+  try {
+    return parseArgs({ args: [...args], allowPositionals: true, options });
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error));
+  }
+}
+
+function clientOf(urls: string): PunctualClient {
+  const apiUrl = urls.split(',');
+  const wrong = apiUrl.find((url) => !/^https?:\/\//.test(url) || !URL.canParse(url));
+  if (wrong !== undefined) throw new UsageError(`no address such as http://127.0.0.1:7400: ${wrong}`);
+  return new PunctualClient({ apiUrl, retries: RETRIES });
+}
+
+function isKeyOption(arg: string): boolean {
+  return arg === '--key' || arg.startsWith('--key=');
+}
+
+type Values<T extends ParseArgsConfig['options']> = ReturnType<typeof parseArgs<{ options: T }>>['values'];
+
+/** Numbers and words are only told apart here: what is right is the API's to say. */
+function newJobOf(queue: string, values: Values<typeof CREATE>): NewJob {
+  const number = (option: keyof typeof CREATE): number | undefined => {
+    const text = values[option] as string | undefined;
+    return text === undefined ? undefined : numberOf(`--${option}`, text);
+  };
+  return withoutUndefined({
+    queue,
+    payload: values.payload === undefined ? undefined : payloadOf(values.payload),
+    run_at: values['run-at'],
+    delay_s: number('delay'),
+    jitter_s: number('jitter'),
+    priority: values.priority,
+    max_attempts: number('max-attempts'),
+    timeout_s: number('timeout'),
+    lease_s: number('lease'),
+    expires_at: values['expires-at'],
+    labels: values.label === undefined ? undefined : Object.fromEntries(values.label.map(labelOf)),
+    idempotency_key: values.key,
+  }) as unknown as NewJob;
+}
+
+function filterOf(queue: string, values: Values<typeof LIST>): JobFilter {
+  const { from, to, status, label } = values;
+  const start = from === undefined ? undefined : instantOf('--from', from);
+  const end = to === undefined ? (start ?? systemClock.now() - DAY_MS) + DAY_MS : instantOf('--to', to);
+  return withoutUndefined({
+    queue,
+    from: formatInstant(start ?? end - DAY_MS),
+    to: formatInstant(end),
+    status,
+    label,
+  }) as unknown as JobFilter;
+}
+
+/** Page after page; a page may be empty and still have a next one. */
+async function listed(client: PunctualClient, filter: JobFilter, limit: number): Promise<readonly ListedJob[]> {
+  const jobs: ListedJob[] = [];
+  let token: string | null = null;
+  do {
+    const more: { page_token?: string } = token === null ? {} : { page_token: token };
+    const page = await client.listJobs({ ...filter, page_size: Math.min(PAGE_MAX_ROWS, limit - jobs.length), ...more });
+    jobs.push(...page.jobs);
+    token = page.next_page_token;
+  } while (token !== null && jobs.length < limit);
+  return jobs;
+}
+
+function show(output: Output, { json }: { readonly json?: boolean }, value: unknown, text: () => string): void {
+  output.write(json === true ? `${JSON.stringify(value, null, 2)}\n` : text());
+}
+
+function withExactPayload(job: Job): object {
+  return job.payloadText === null ? job : { ...job, payload: exactJson(job.payloadText) };
+}
+
+function jobText(job: Job): string {
+  const { attempts } = job;
+  const top = facts({
+    job_id: job.job_id,
+    queue: `${job.queue} (${job.priority})`,
+    status: job.status,
+    reason: job.reason,
+    run_at: job.run_at,
+    created_at: job.created_at,
+    finished_at: job.finished_at,
+    expires_at: job.expires_at,
+    tries: `${job.tries} of ${job.max_attempts}`,
+    worker: job.worker,
+    lease_until: job.lease_until,
+    cancel_requested: job.cancel_requested ? 'yes' : null,
+    labels: Object.entries(job.labels)
+      .map(([name, value]) => `${name}=${value}`)
+      .join(', '),
+    idempotency_key: job.idempotency_key,
+    last_error: job.last_error,
+    payload: job.payloadText,
+  });
+  const rows = attempts.map(({ attempt, worker, started_at: start, ended_at: end, outcome, error }) => [
+    attempt,
+    outcome ?? 'running',
+    worker,
+    start,
+    end,
+    error,
+  ]);
+  const columns = ['ATTEMPT', 'OUTCOME', 'WORKER', 'STARTED', 'ENDED', 'ERROR'];
+  return attempts.length === 0 ? top : `${top}\n${table(columns, rows)}`;
+}
+
+function listText(jobs: readonly ListedJob[], limit: number): string {
+  if (jobs.length === 0) return 'no jobs in this window\n';
+  const rows = jobs.map((job) => [job.job_id, job.status, job.priority, job.run_at, job.attempt, job.last_error]);
+  const more = jobs.length < limit ? '' : `the first ${limit}; --limit shows more\n`;
+  return `${table(['JOB', 'STATUS', 'PRIORITY', 'RUN AT', 'ATTEMPT', 'LAST ERROR'], rows)}${more}`;
+}
+
+function payloadOf(text: string): unknown {
+  try {
+    return exactJson(text);
+  } catch (error) {
+    throw new UsageError(`--payload is no JSON: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+function labelOf(text: string): readonly [string, string] {
+  const equals = text.indexOf('=');
+  if (equals < 1) throw new UsageError(`--label takes <name=value>: ${text}`);
+  return [text.slice(0, equals), text.slice(equals + 1)];
+}
+
+function instantOf(option: string, text: string): EpochMs {
+  const parsed = parseInstant(text);
+  if (!parsed.ok) throw new UsageError(`${option} ${parsed.fault}`);
+  return parsed.epochMs;
+}
+
+function numberOf(option: string, text: string): number {
+  if (!/^-?\d+(\.\d+)?$/.test(text)) throw new UsageError(`${option} takes a number: ${text}`);
+  return Number(text);
+}
+
+function wholeNumber(option: string, text: string): number {
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw new UsageError(`${option} takes a whole number from 1: ${text}`);
+  return Number(text);
+}
+
+function withoutUndefined(fields: Readonly<Record<string, unknown>>): object {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+}

@@ -1,0 +1,220 @@
+import assert from 'node:assert/strict';
+import { describe, it, type TestContext } from 'node:test';
+import { runCli } from '../../services/cli/cli.ts';
+import { ExitCode } from '../../services/cli/command.ts';
+import { refused } from '../../services/core/contract/problems.ts';
+import { HOUR_MS } from '../../services/core/domain/limits.ts';
+import { FAKE_START } from '../support/fake-clock.ts';
+import { type HttpApi, serveApi } from '../support/http-api.ts';
+import { fullJobRow, jobRow, newCohort } from '../support/job-row.ts';
+
+interface Ran {
+  readonly code: ExitCode;
+  readonly output: string;
+  readonly errors: string;
+  readonly json: unknown;
+}
+
+async function run(api: { readonly url: string }, ...words: readonly string[]): Promise<Ran> {
+  let output = '';
+  let errors = '';
+  const code = await runCli([...words, '--api', api.url], {
+    output: { write: (text) => void (output += text) },
+    errors: { write: (text) => void (errors += text) },
+  });
+  return {
+    code,
+    output,
+    errors,
+    json: code === ExitCode.ok && words.includes('--json') ? JSON.parse(output) : undefined,
+  };
+}
+
+async function apiWithJob(test: TestContext, overrides: Parameters<typeof jobRow>[2] = {}) {
+  const api = await serveApi(test);
+  const row = jobRow(newCohort(), 7, overrides);
+  api.jobs.set(row.jobId, row);
+  return { api, row };
+}
+
+describe('punctual job', () => {
+  it('creates a job with every option, the payload in its own numbers', async (test) => {
+    const api = await serveApi(test);
+    const payload = '{"id":9007199254740993,"x":1.10,"s":"a\\u0000b"}';
+    const created = await run(
+      api,
+      ...['job', 'create', 'mails', '--payload', payload, '--delay', '90.5', '--jitter', '10', '--priority', 'high'],
+      ...['--max-attempts', '3', '--timeout', '20', '--lease', '40', '--label', 'region=eu', '--label', 'a=b=c'],
+      ...['--expires-at', new Date(FAKE_START + HOUR_MS).toISOString(), '--key', 'order-1', '--json'],
+    );
+    assert.equal(created.code, ExitCode.ok, created.errors);
+    assert.partialDeepStrictEqual(api.asked.created, [
+      {
+        queue: 'mails',
+        payload,
+        when: { delayMs: 90_500 },
+        jitterMs: 10_000,
+        priority: 'high',
+        maxAttempts: 3,
+        timeoutS: 20,
+        leaseS: 40,
+        labels: { region: 'eu', a: 'b=c' },
+        expiresAt: FAKE_START + HOUR_MS,
+        idempotencyKey: 'order-1',
+      },
+    ]);
+    assert.partialDeepStrictEqual(created.json, { queue: 'mails', status: 'scheduled', replayed: false });
+    assert.match(created.output, /"id": 9007199254740993,\s+"x": 1\.10/);
+  });
+
+  it('shows a job with its attempts, for people and for programs', async (test) => {
+    const api = await serveApi(test);
+    const row = { ...fullJobRow(newCohort(), 5), result: null, progress: null, payload: '{"x":1.10}' };
+    api.jobs.set(row.jobId, row);
+    const { code, output } = await run(api, 'job', 'get', row.jobId);
+    assert.equal(code, ExitCode.ok);
+    assert.match(output, /^status +dead$/m);
+    assert.match(output, /^payload +\{"x":1\.10\}$/m);
+    // A line break in an error text does not break the table.
+    assert.match(output, /^last_error +boom and more$/m);
+    assert.match(output, /^ATTEMPT +OUTCOME +WORKER +STARTED +ENDED +ERROR$/m);
+    assert.match(output, /^2 +lease_expired +worker-2 +2026-11-15T06:00:01\.011Z +2026-11-15T06:00:01\.016Z +-$/m);
+    const byKey = await run(api, 'job', 'get', '--key', 'order-17', '--json');
+    assert.equal(byKey.code, ExitCode.refused, 'the key is of another owner');
+    assert.equal(((await run(api, 'job', 'get', row.jobId, '--json')).json as { job_id: string }).job_id, row.jobId);
+  });
+
+  it('lists page after page, as many as were asked for', async (test) => {
+    const api = await serveApi(test);
+    const cohort = newCohort();
+    for (let member = 0; member < 12; member++) {
+      const row = jobRow(cohort, member, { queue: 'mails', runAt: FAKE_START + member });
+      api.jobs.set(row.jobId, row);
+    }
+    const window = ['--from', new Date(FAKE_START).toISOString()];
+    // A page that is short, and has a next one.
+    const { useCases } = api;
+    api.override({
+      listJobs: (request) => useCases.listJobs({ ...request, pageSize: Math.min(5, request.pageSize) }),
+    });
+    const all = await run(api, 'job', 'list', 'mails', ...window, '--json');
+    assert.equal((all.json as object[]).length, 12);
+    const some = await run(api, 'job', 'list', 'mails', ...window, '--limit', '7');
+    assert.equal(some.output.split('\n').filter((line) => line.startsWith('j_')).length, 7);
+    assert.match(some.output, /the first 7; --limit shows more/);
+    assert.match((await run(api, 'job', 'list', 'other', ...window)).output, /no jobs/);
+    assert.equal((await run(api, 'job', 'list', 'mails', '--status', 'ready')).code, ExitCode.refused);
+  });
+
+  it('cancels, runs, replays and releases', async (test) => {
+    const { api, row } = await apiWithJob(test, { status: 'running', attempt: 3 });
+    assert.match((await run(api, 'job', 'cancel', row.jobId)).output, /asked to stop/);
+    assert.match((await run(api, 'job', 'run', row.jobId)).output, /due now/);
+    assert.match((await run(api, 'job', 'replay', row.jobId)).output, /due again/);
+    assert.equal((await run(api, 'job', 'release', row.jobId)).code, ExitCode.ok);
+    assert.equal((await run(api, 'job', 'release', row.jobId, '--attempt', '2')).code, ExitCode.ok);
+    assert.deepEqual(api.asked.released, [
+      { jobId: row.jobId, attempt: 3 },
+      { jobId: row.jobId, attempt: 2 },
+    ]);
+  });
+
+  it('traces a job to its rows and timers, with commands that print the queries', async (test) => {
+    const runAt = Date.parse('2026-11-15T06:00:58Z');
+    const { api, row } = await apiWithJob(test, {
+      status: 'running',
+      shard: 17,
+      runAt,
+      attempt: 1,
+      leaseUntil: runAt + 90_000,
+      deadlineAt: runAt + 120_000,
+      starts: new Map([[1, { worker: 'w', claimId: 'c', startedAt: runAt + 10_000 }]]),
+    });
+    const { code, output, json } = await run(api, 'job', 'trace', row.jobId, '--json');
+    assert.equal(code, ExitCode.ok);
+    const { places } = json as { readonly places: readonly { readonly command: string }[] };
+    assert.deepEqual(
+      places.map(({ command }) => command.replace('./scripts/punctual cql ', '')),
+      [
+        `job ${row.jobId}`,
+        'minute 17 2026-11-15T06:00',
+        'deadlines 17 2026-11-15T06:01',
+        'deadlines 17 2026-11-15T06:02',
+        'deadlines 17 2026-11-15T06:02',
+        'cursors 17',
+      ],
+    );
+    for (const { command } of places) {
+      const [, , name = '', ...words] = command.split(' ');
+      assert.equal((await cql(name, ...words)).code, ExitCode.ok, command);
+    }
+    assert.match(output, /"job_id"/);
+    assert.match((await run(api, 'job', 'trace', row.jobId)).output, /^due row +2026-11-15T06:00:58\.000Z +shard 17/m);
+  });
+
+  it('traces a dead job to its history and its dead letter', async (test) => {
+    const finishedAt = Date.parse('2026-11-15T23:59:59Z');
+    const { api, row } = await apiWithJob(test, { status: 'dead', finishedAt, reason: 'attempts' });
+    const { output } = await run(api, 'job', 'trace', row.jobId);
+    assert.match(output, /cql history mail 2026-11-15T23:00/);
+    assert.match(output, /cql dead-letters mail 2026-11-15/);
+    assert.doesNotMatch(output, /cql deadlines/);
+  });
+});
+
+describe('the exit code of punctual job', () => {
+  it('is 1 for a refusal, which is told', async (test) => {
+    const { api, row } = await apiWithJob(test);
+    api.override({ replayJob: async () => refused({ code: 'job_not_changeable', detail: 'Only a dead job can.' }) });
+    const { code, output, errors } = await run(api, 'job', 'replay', row.jobId, '--json');
+    assert.deepEqual([code, output, errors], [1, '', 'punctual: 409 job_not_changeable: Only a dead job can.\n']);
+    const wrong = await run(api, 'job', 'create', 'Mails');
+    assert.equal(wrong.code, 1);
+    assert.match(wrong.errors, /queue: must be 1 to 64 of a-z/);
+  });
+
+  it('is 2 for a command line that makes no sense', async (test) => {
+    const api: HttpApi = await serveApi(test);
+    for (const words of [
+      ['job'],
+      ['jobs', 'get'],
+      ['job', 'gte', 'x'],
+      ['job', 'constructor'],
+      ['job', 'get'],
+      ['job', 'get', 'a', 'b'],
+      ['job', 'get', 'a', '--key', 'k'],
+      ['job', 'create', 'q', '--payload', '{'],
+      ['job', 'create', 'q', '--delay', 'soon'],
+      ['job', 'create', 'q', '--label', 'novalue'],
+      ['job', 'create', 'q', '--dealy', '3'],
+      ['job', 'list', 'q', '--limit', '0'],
+      ['job', 'list', 'q', '--from', 'yesterday'],
+      ['job', 'release', 'a', '--attempt', '-1'],
+    ]) {
+      const { code, errors } = await run(api, ...words);
+      assert.equal(code, 2, words.join(' '));
+      assert.match(errors, /^punctual: [^]+\nSee punctual --help\.\n$/, words.join(' '));
+    }
+    assert.equal((await run({ url: 'localhost:7400' }, 'job', 'get', 'a')).code, 2);
+    assert.deepEqual(api.asked.created, []);
+  });
+
+  it('is 3 for an API that is away', async () => {
+    const { code, errors } = await run({ url: 'http://127.0.0.1:1' }, 'job', 'get', 'j_0123456789abc_00');
+    assert.equal(code, 3);
+    assert.match(errors, /ECONNREFUSED|bad port/);
+  });
+
+  it('is 0 for help', async (test) => {
+    const { code, output } = await run(await serveApi(test), 'job', '--help');
+    assert.equal(code, 0);
+    for (const verb of ['create', 'get', 'list', 'cancel', 'run', 'replay', 'release', 'trace']) {
+      assert.match(output, new RegExp(`^ +job ${verb} `, 'm'));
+    }
+  });
+});
+
+async function cql(...words: readonly string[]): Promise<{ readonly code: ExitCode }> {
+  const silent = { write: () => undefined };
+  return { code: await runCli(['cql', ...words], { output: silent, errors: silent }) };
+}
