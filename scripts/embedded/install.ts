@@ -12,6 +12,7 @@ import { tiedToUs } from './tied-child.ts';
 
 const NATS_VERSION = 'v2.15.2';
 const CQLSH_VERSION = '6.2.2';
+const NATS_PY_VERSION = '2.16.0';
 const POM = join(import.meta.dirname, 'pom.xml');
 
 /** Runs a command to its end. Throws with the end of its output when it fails. */
@@ -88,4 +89,17 @@ export async function installCqlsh(progress: Progress): Promise<string> {
     },
   });
   return join(dir, 'bin', 'cqlsh');
+}
+
+/** Returns a Python that has nats-py, for the test of a worker made of stock parts. */
+export async function installNatsPy(progress: Progress): Promise<string> {
+  const dir = await installOnce(progress, {
+    folder: `nats-py-${NATS_PY_VERSION}`,
+    title: `Fetching nats-py ${NATS_PY_VERSION} (pip)`,
+    fill: async (dir) => {
+      await run('python3', ['-m', 'venv', dir]);
+      await run(join(dir, 'bin', 'pip'), ['install', '--quiet', `nats-py==${NATS_PY_VERSION}`]);
+    },
+  });
+  return join(dir, 'bin', 'python');
 }
