@@ -58,7 +58,7 @@ describe('POST /jobs/batch', () => {
       run_at: after(5_000),
       replayed: false,
     });
-    assert.equal((await api.call('GET', String(first['href']))).status, 200);
+    assert.equal((await api.call('GET', first.href)).status, 200);
     assert.deepEqual(
       api.asked.batches[0]?.jobs.map((job) => job.ok),
       [true, false, false, false, false, false, false, true],

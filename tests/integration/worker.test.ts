@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, describe, it, type TestContext } from 'node:test';
-import { JobFailure, type JobHandler, Worker, type WorkerOptions } from '../../services/client/index.ts';
+import { JobFailure, type JobHandler, Snooze, Worker, type WorkerOptions } from '../../services/client/index.ts';
 import { createReadyQueue } from '../../services/core/bus/ready-queue.ts';
 import type { ReadyMessage, ReadyQueue } from '../../services/core/ports/ready-queue.ts';
 import { systemClock } from '../../services/core/runtime/system-clock.ts';
@@ -192,7 +192,32 @@ describe('the worker', async () => {
     assert.equal(beat?.items.length, 5);
     assert.deepEqual(beat.items[0], { job_id: messageOf(0).jobId, attempt: 1, progress: { step: 1 } });
     await eventually(() => api.completed.length === 1, 'the cancelled one is reported');
-    assert.equal(api.completed[0]?.['job_id'], cancelled);
+    assert.deepEqual(api.completed, [{ job_id: cancelled, attempt: 1, cancelled: true }]);
+  });
+
+  it('lets success win over a cancel request', async (test) => {
+    const { api, queue, start } = await fixture(test);
+    api.heartbeatS = 1;
+    api.override = (path) =>
+      path === '/jobs/heartbeat' ? { status: 200, lease_until: '', deadline: '', cancel_requested: true } : undefined;
+    start((_, { signal }) => new Promise((resolve) => signal.addEventListener('abort', () => resolve('done'))));
+    await queue.publish([messageOf(1)]);
+    await eventually(() => api.completed.length === 1, 'reported');
+    assert.partialDeepStrictEqual(api.completed, [{ ok: true, result: 'done' }]);
+  });
+
+  it('puts off what its handler cannot do yet, returned or thrown', async (test) => {
+    const { api, queue, start } = await fixture(test);
+    const thrown = messageOf(1).jobId;
+    start((job) => {
+      if (job.job_id === thrown) throw new Snooze(0.5);
+      return new Snooze(90);
+    });
+    await queue.publish(messages(2));
+    await eventually(() => api.completed.length === 2, 'both reported');
+    const snoozed = new Map(api.completed.map((report) => [report['job_id'], report['snooze_s']]));
+    assert.deepEqual([snoozed.get(messageOf(0).jobId), snoozed.get(thrown)], [90, 0.5]);
+    for (const wrong of [-1, Number.NaN, Infinity]) assert.throws(() => new Snooze(wrong), RangeError);
   });
 
   it('aborts a job at its time limit', async (test) => {
@@ -263,6 +288,26 @@ describe('the worker', async () => {
     await eventually(() => api.itemsOf('/jobs/claim').length === 1, 'it runs');
     await worker.stop();
     assert.equal(api.completed.length, 0);
+  });
+
+  it('gives back at the end of a drain what its handlers let go of', async (test) => {
+    const { api, queue, start } = await fixture(test);
+    const worker = start(
+      (job, { signal }) =>
+        new Promise((resolve, reject) => {
+          signal.addEventListener('abort', () => {
+            if (job.job_id === messageOf(0).jobId) resolve('finished after all');
+            else reject(signal.reason as Error);
+          });
+        }),
+      { drainMs: 100 },
+    );
+    await queue.publish(messages(3));
+    await eventually(() => api.itemsOf('/jobs/claim').length === 3, 'all run');
+    await worker.stop();
+    const released = api.itemsOf('/jobs/release').map((item) => item['job_id']);
+    assert.deepEqual(released.toSorted(), [messageOf(1).jobId, messageOf(2).jobId].toSorted());
+    assert.partialDeepStrictEqual(api.itemsOf('/jobs/complete'), [{ ok: true, result: 'finished after all' }]);
   });
 
   it('goes on when NATS was killed and is back', async (test) => {

@@ -140,6 +140,75 @@ describe('the client', () => {
     assert.ok(second?.ok === false && second.error.code === 'lease_lost');
     assert.deepEqual(requests[0]?.body, { items, worker: 'w' });
   });
+
+  it('calls every verb of a job where the API has it', async () => {
+    const job = { job_id: 'j_1', payload: { x: 1 } };
+    const called = async (call: () => Promise<unknown>): Promise<unknown[]> => {
+      await call();
+      const { method, url: path, body } = requests.shift()!;
+      return body === undefined ? [method, path] : [method, path, body];
+    };
+    plan(...Array.from({ length: 7 }, () => ({ status: 200, body: job })));
+    assert.deepEqual(await called(() => client.changeJob('j_1', { payload: null })), [
+      'PATCH',
+      '/jobs/j_1',
+      { payload: null },
+    ]);
+    assert.deepEqual(await called(() => client.runJob('j_1')), ['POST', '/jobs/j_1/run']);
+    assert.deepEqual(await called(() => client.replayJob('j_1')), ['POST', '/jobs/j_1/replay']);
+    assert.deepEqual(await called(() => client.requestCancel('j_1')), ['POST', '/jobs/j_1/cancel']);
+    assert.deepEqual(await called(() => client.release('j_1', 3)), ['POST', '/jobs/j_1/release', { attempt: 3 }]);
+    assert.deepEqual(await called(() => client.findJobByKey('a&b/0')), ['GET', '/jobs?idempotency_key=a%26b%2F0']);
+    assert.deepEqual(await called(() => client.complete('j_1', 1, { snooze_s: 5 })), [
+      'POST',
+      '/jobs/j_1/complete',
+      { attempt: 1, snooze_s: 5 },
+    ]);
+    plan({ status: 202, body: job });
+    assert.equal((await client.requestCancel('j_1')).requested, true);
+  });
+
+  it('keeps the payload of a job as it was written, beside its value', async () => {
+    const raw = '{"job_id":"j_1","payload":{"id":9007199254740993,"x":1.10}}';
+    const exact = createServer((_, response) => void response.end(raw));
+    const job = await new PunctualClient({ apiUrl: await listen(exact) }).getJob('j_1');
+    assert.equal(job.payloadText, '{"id":9007199254740993,"x":1.10}');
+    close(exact);
+  });
+
+  it('asks for lists by query, page by page', async () => {
+    const window = { queue: 'mail', from: '2026-11-15T06:00:00Z', to: '2026-11-15T07:00:00Z' };
+    plan({ status: 200, body: { jobs: [], next_page_token: 't.1' } }, { status: 200, body: { dead_letters: [] } });
+    assert.equal((await client.listJobs({ ...window, status: 'dead', page_size: 7 })).next_page_token, 't.1');
+    await client.listDeadLetters({ ...window, page_token: 't.1' });
+    const encoded = 'queue=mail&from=2026-11-15T06%3A00%3A00Z&to=2026-11-15T07%3A00%3A00Z';
+    assert.deepEqual(
+      requests.map(({ url: path }) => path),
+      [`/jobs?${encoded}&status=dead&page_size=7`, `/dead-letters?${encoded}&page_token=t.1`],
+    );
+  });
+
+  it('leases with a mark of its own, so that a repeat after a lost answer finds the same jobs', async () => {
+    plan(REFUSED(503, 'outcome_unknown', true), { status: 200, body: [{ job_id: 'j_1', payload: [1, 2] }] });
+    const [job] = await client.lease('mail', { worker: 'w', max: 2 });
+    assert.equal(job?.payloadText, '[1,2]');
+    const [first, second] = requests.map(({ body }) => body as { readonly claim_id: string });
+    assert.equal(requests[0]?.url, '/queues/mail/lease');
+    assert.match(first!.claim_id, /^[0-9a-f-]{36}$/);
+    assert.deepEqual(first, second);
+  });
+
+  it('waits for a lease longer than for other calls, until it is told to stop', async () => {
+    const slow = createServer((_, response) => void setTimeout(() => response.end('[]'), 150));
+    const patient = new PunctualClient({ apiUrl: await listen(slow), timeoutMs: 50, retries: 3 });
+    assert.deepEqual(await patient.lease('mail', { worker: 'w', wait_s: 1 }), []);
+    const stop = new AbortController();
+    setTimeout(() => stop.abort(), 20);
+    const started = performance.now();
+    await assert.rejects(patient.lease('mail', { worker: 'w', wait_s: 20 }, stop.signal), UnansweredError);
+    assert.ok(performance.now() - started < 120);
+    close(slow);
+  });
 });
 
 async function listen(server: Server): Promise<string> {
