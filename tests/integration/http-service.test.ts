@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { describe, it } from 'node:test';
 import { PROBLEMS, refused } from '../../services/core/contract/problems.ts';
 import { serveApi } from '../support/http-api.ts';
@@ -20,6 +22,19 @@ describe('the api about itself', () => {
       list_window_max_s: 86_400,
       queue_name_pattern: '^[a-z0-9][a-z0-9_-]{0,63}$',
     });
+  });
+
+  it('has the limits that its page names, each with its value', async (test) => {
+    const api = await serveApi(test);
+    const { body } = await api.call('GET', '/limits');
+    const page = readFileSync(resolve(import.meta.dirname, '../../schema/http/README.md'), 'utf8');
+    const limits = page.slice(page.indexOf('## Limits'), page.indexOf('**Payloads larger'));
+    const rows = [...limits.matchAll(/^\| `(\w+)` \| (.+?) \| .*\|$/gm)];
+    const written = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));
+    assert.deepEqual(
+      rows.map(([, name, value]) => [name, value?.replaceAll('`', '')]),
+      Object.entries(body).map(([name, value]) => [name, written(value)]),
+    );
   });
 
   it('lists its error codes, where the type of each refusal points to', async (test) => {
