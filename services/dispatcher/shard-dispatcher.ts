@@ -30,6 +30,8 @@ export interface ShardDispatcherParts {
 
 /** Rows of one shard between heap and acknowledgement at a time. */
 const IN_FLIGHT_MAX = 5_000;
+/** Rows whose subject is full are not enqueued: they are looked at again so much later, and the cursor waits. */
+const FULL_PAUSE_MS = 2 * SECOND_MS;
 /** A row that keeps changing under our rounds is looked at again a second later. */
 const ROUNDS_PER_LOOK_MAX = 3;
 
@@ -47,6 +49,8 @@ export class ShardDispatcher {
   readonly #startedAt: EpochMs;
   /** Rows whose job we enqueued, or may have: found enqueued, they still have to be published. */
   readonly #unanswered = new WeakSet<DueEntry>();
+  /** Rows whose job we enqueued for certain and could not publish for lack of room: by attempt. */
+  readonly #unpublished = new WeakMap<DueEntry, number>();
   #inFlight = 0;
   #reading = false;
   #savedAt: EpochMs;
@@ -90,24 +94,38 @@ export class ShardDispatcher {
   }
 
   nextFireAt(): EpochMs | null {
-    return this.#inFlight < IN_FLIGHT_MAX ? this.#scanner.nextFireAt() : null;
+    const hasRoom = this.#inFlight < IN_FLIGHT_MAX && this.#parts.publisher.room() > 0;
+    return hasRoom ? this.#scanner.nextFireAt() : null;
   }
 
   /** Sends on everything that is due; does not wait for it. */
   fire(): void {
-    const { clock, holds } = this.#parts;
+    const { clock, holds, publisher } = this.#parts;
     if (!holds(this.shard)) return;
-    const due = this.#scanner.takeDue(clock.now(), IN_FLIGHT_MAX - this.#inFlight);
+    const most = Math.min(IN_FLIGHT_MAX - this.#inFlight, publisher.room());
+    const due = this.#open(this.#scanner.takeDue(clock.now(), most));
     if (due.length === 0) return;
     this.#inFlight += due.length;
     const fresh = due.filter((held) => !held.late);
     const late = due.filter((held) => held.late);
     for (const held of fresh) {
       // The creator of a direct row publishes the job itself; only the second look needs the row.
+      const unpublished = this.#unpublished.get(held.row);
       if (held.row.direct) this.#finish(held);
+      else if (unpublished !== undefined) void this.#carryOut(held, { kind: 'publish', attempt: unpublished });
       else void this.#carryOut(held, { kind: 'enqueue', attempt: held.row.attempt });
     }
     if (late.length > 0) void this.#fireLate(late);
+  }
+
+  /** Puts back what its subject has no room for. A job that waits in `scheduled` costs nothing while it does. */
+  #open(due: readonly Held<DueEntry>[]): readonly Held<DueEntry>[] {
+    const { clock, publisher } = this.#parts;
+    return due.filter((held) => {
+      const isOpen = held.row.direct || !publisher.isFull(held.row);
+      if (!isOpen) this.#scanner.putBack(held, clock.now() + FULL_PAUSE_MS);
+      return isOpen;
+    });
   }
 
   /** Whether something is between heap and acknowledgement. */
@@ -217,8 +235,13 @@ export class ShardDispatcher {
 
   async #publish(held: Held<DueEntry>, attempt: number): Promise<void> {
     const { jobId, runAt, queue, priority } = held.row;
-    await this.#parts.publisher.publish({ jobId, attempt: attempt + 1, runAt, queue, priority });
-    this.#finish(held);
+    const published = await this.#parts.publisher.publish({ jobId, attempt: attempt + 1, runAt, queue, priority });
+    if (published !== 'no_room') {
+      this.#finish(held);
+      return;
+    }
+    this.#unpublished.set(held.row, attempt);
+    this.#lookAgain(held, this.#parts.clock.now() + SECOND_MS);
   }
 
   #finish(held: Held<DueEntry>): void {

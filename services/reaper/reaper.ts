@@ -93,19 +93,24 @@ export class Reaper {
     const lifeSince = await this.#parts.readyWatch.lifeSince();
     if (lifeSince === null) return;
     const behind = [...this.#owned.values()].filter(({ published }) => (published.lifeSince ?? 0) < lifeSince);
+    const shards = behind.length;
+    let jobs = 0;
     await Promise.all(
       Array.from({ length: WALKS_AT_ONCE }, async () => {
         for (let owned = behind.shift(); owned !== undefined; owned = behind.shift()) {
-          await this.#catchUp(owned, lifeSince);
+          jobs += await this.#catchUp(owned, lifeSince);
         }
       }),
     );
+    if (jobs > 0) this.#parts.log.info('published waiting jobs again', { shards, jobs });
   }
 
-  async #catchUp(owned: OwnedShard, lifeSince: EpochMs): Promise<void> {
+  /** How many it published. */
+  async #catchUp(owned: OwnedShard, lifeSince: EpochMs): Promise<number> {
     const { republisher, cursors, clock, log, holds } = this.#parts;
     const { shard, published } = owned;
-    if (!holds(shard)) return;
+    let jobs = 0;
+    if (!holds(shard)) return jobs;
     try {
       // A shard that nobody looked after has no messages to miss: its jobs still have their first looks before them.
       if (published.lifeSince !== null) {
@@ -115,15 +120,16 @@ export class Reaper {
           dueFrom: owned.dueLook.position(),
           holds: () => holds(shard),
         });
-        if (count === null) return;
+        if (count === null) return jobs;
+        jobs = count;
         published.againAt = clock.now();
-        log.info('published the waiting jobs of a shard again', { shard, jobs: count });
       }
       await cursors.save('ready_stream', shard, lifeSince);
       published.lifeSince = lifeSince;
     } catch (error) {
       log.warn('waiting jobs could not be published again; trying again', { shard, error: String(error) });
     }
+    return jobs;
   }
 
   async #forEachShard(duty: 'deadlines' | 'looks', work: (owned: OwnedShard) => Promise<void>): Promise<void> {

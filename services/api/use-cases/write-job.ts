@@ -47,7 +47,7 @@ export class JobWriter {
   /** An id for the job beside others of its kind. */
   place(request: CreateJob, baseTime: EpochMs): Place {
     const at = wantedAt(request, baseTime);
-    const bucket = this.#takesFastPath(at) ? null : bucketOf(Math.max(at, baseTime));
+    const bucket = this.#takesFastPath(request, at) ? null : bucketOf(Math.max(at, baseTime));
     return this.#parts.cohorts.place({ queue: request.queue, priority: request.priority, bucket });
   }
 
@@ -59,7 +59,7 @@ export class JobWriter {
   /** Timer, job, message: in that order. @param baseTime what delay_s counts from, and created_at. */
   async write(jobId: string, request: CreateJob, baseTime: EpochMs): Promise<Result<CreatedJob>> {
     const { rounds, timers, clock } = this.#parts;
-    const direct = this.#takesFastPath(dueAt(jobId, request, baseTime));
+    const direct = this.#takesFastPath(request, dueAt(jobId, request, baseTime));
     const planned = this.rowOf(jobId, request, baseTime, direct ? JobStatus.enqueued : JobStatus.scheduled);
     const armed = await timers.armDue([dueRow(planned, direct)]);
     const runAt = armed.entries[0]?.runAt ?? planned.runAt;
@@ -118,9 +118,10 @@ export class JobWriter {
     }
   }
 
-  /** Due now and the stream is there: the job is born enqueued and published here, without waiting for a tick. */
-  #takesFastPath(at: EpochMs): boolean {
-    return at <= this.#parts.clock.now() && this.#parts.queue.connected();
+  /** Due now, and the stream is there with room: the job is born enqueued and published here, without waiting for a tick. */
+  #takesFastPath(request: CreateJob, at: EpochMs): boolean {
+    const { clock, queue, publisher } = this.#parts;
+    return at <= clock.now() && queue.connected() && publisher.takesDirect(request);
   }
 
   /** The job as it begins. */
