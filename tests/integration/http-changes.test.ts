@@ -138,6 +138,32 @@ describe('PATCH /jobs/{job_id}', () => {
     assert.equal((await patch('{"labels":{"__proto__":"x"}}')).status, 400);
   });
 
+  it('R085 counts delays beyond 2^31 ms to the millisecond', async (test) => {
+    const { api, patch } = await scheduled(test);
+    await patch({ delay_s: 2_147_483.648 });
+    assert.deepEqual(api.asked.changes, [{ when: { delayMs: 2_147_483_648 } }]);
+    await api.call('POST', `/jobs/${ID}/complete`, { body: { attempt: 1, snooze_s: 2_147_483.648 } });
+    assert.partialDeepStrictEqual(api.asked.reports, [{ kind: 'snoozed', delayMs: 2_147_483_648 }]);
+  });
+
+  it('R087 takes no number for a time', async (test) => {
+    const { api, patch } = await scheduled(test);
+    for (const field of ['run_at', 'expires_at']) {
+      for (const time of [1767225600, 1767225600000, 1767225600000000, '1767225600', '1767225600000']) {
+        assert.equal((await patch({ [field]: time })).status, 400, `${field} ${time}`);
+        assert.equal((await api.call('POST', '/jobs', { body: { queue: 'q', [field]: time } })).status, 400);
+      }
+    }
+  });
+
+  it('R091 refuses NUL in labels, and keeps it in a payload', async (test) => {
+    const { api, patch } = await scheduled(test);
+    assert.equal((await patch(String.raw`{"labels":{"k":"a\u0000b"}}`)).status, 400);
+    assert.equal((await patch(String.raw`{"labels":{"a\u0000b":null}}`)).status, 400);
+    assert.equal((await patch(String.raw`{"payload":"a\u0000b"}`)).status, 200);
+    assert.partialDeepStrictEqual(api.asked.changes, [{ payload: { text: String.raw`"a\u0000b"` } }]);
+  });
+
   it('moves no expired time by a later run_at alone', async (test) => {
     const { patch } = await scheduled(test, { expiresAt: FAKE_START + 2 * HOUR_MS });
     assert.equal((await patch({ run_at: after(3 * HOUR_MS) })).status, 400);

@@ -59,6 +59,34 @@ describe('a body that cannot be taken', () => {
     assert.deepEqual(api.errors, []);
   });
 
+  it('R097 is refused so on every route that takes one', async (test) => {
+    const api = await serveApi(test);
+    const routes = [
+      ['POST', '/jobs/batch', 8 * 1024 * 1024],
+      ['PATCH', `/jobs/${ID}`, 96 * 1024],
+      ['POST', '/queues/q/lease', 64 * 1024],
+      ['POST', '/jobs/release', 1024 * 1024],
+      ['POST', `/jobs/${ID}/release`, 64 * 1024],
+      ['POST', `/jobs/${ID}/complete`, 64 * 1024],
+    ] as const;
+    for (const [method, path, maxBytes] of routes) {
+      for (const [sent, status] of [
+        [{ body: '{"a": ' }, 400],
+        [{ body: '5' }, 400],
+        [{ body: '' }, 400],
+        [{ body: '{}', headers: { 'content-type': 'application/json; charset=iso-8859-1' } }, 415],
+        [{ body: '{}', headers: { 'content-type': 'text/plain' } }, 415],
+        [{ body: `{${' '.repeat(maxBytes - 1)}}` }, 413],
+        [{ body: gzipSync(`{${' '.repeat(maxBytes)}}`), headers: GZIP }, 413],
+      ] satisfies [Sent, number][]) {
+        const answer = await api.call(method, path, sent);
+        assert.equal(answer.status, status, `${method} ${path}`);
+        assert.equal(answer.headers['content-type'], 'application/problem+json');
+      }
+    }
+    assert.deepEqual(api.errors, []);
+  });
+
   it('has the limit of its route', async (test) => {
     const api = await serveApi(test);
     const padded = (bytes: number): Sent => ({ body: `{"items":[]${' '.repeat(bytes - 12)}}` });
