@@ -1,6 +1,7 @@
 import { ok, PROBLEMS } from '../../core/contract/problems.ts';
 import { PRIORITIES, Priority } from '../../core/domain/job-status.ts';
 import {
+  ANSWER_MAX_BYTES,
   ATTEMPTS_KEPT,
   BATCH_BODY_MAX_BYTES,
   CLAIM_ID_MAX_CHARS,
@@ -17,7 +18,6 @@ import {
   LABEL_KEY_MAX_CHARS,
   LABEL_VALUE_MAX_CHARS,
   LABELS_MAX,
-  LEASE_CALL_MAX_BYTES,
   LEASE_CALL_MAX_JOBS,
   LEASE_DEFAULT_S,
   LEASE_MAX_S,
@@ -116,7 +116,7 @@ function limitsView(horizonDays: number): object {
     progress_max_bytes: PROGRESS_MAX_BYTES,
     claim_id_max_chars: CLAIM_ID_MAX_CHARS,
     lease_call_max_jobs: LEASE_CALL_MAX_JOBS,
-    lease_call_max_bytes: LEASE_CALL_MAX_BYTES,
+    lease_call_max_bytes: ANSWER_MAX_BYTES,
     lease_wait_default_s: LEASE_WAIT_DEFAULT_S,
     lease_wait_max_s: LEASE_WAIT_MAX_S,
     page_size_default: PAGE_SIZE_DEFAULT,

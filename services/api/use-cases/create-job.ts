@@ -1,7 +1,7 @@
 import { ok, refused, type Result } from '../../core/contract/problems.ts';
 import type { JobRow } from '../../core/domain/job.ts';
 import { JobStatus } from '../../core/domain/job-status.ts';
-import { DAY_MS } from '../../core/domain/limits.ts';
+import { DAY_MS, IDEMPOTENCY_KEY_KEPT_DAYS } from '../../core/domain/limits.ts';
 import type { EpochMs } from '../../core/domain/time.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { JobReader } from '../../core/ports/job-store.ts';
@@ -24,7 +24,7 @@ export interface CreateJobParts {
   readonly telemetry: Telemetry;
 }
 
-const KEY_REMEMBERED_MS = 7 * DAY_MS;
+const KEY_REMEMBERED_MS = IDEMPOTENCY_KEY_KEPT_DAYS * DAY_MS;
 /** An unkeyed create that was surely not written takes another cohort, hence other replicas, this many times. */
 const OTHER_COHORTS_MAX = 2;
 

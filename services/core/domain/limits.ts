@@ -45,7 +45,6 @@ export const RESULT_MAX_BYTES = 4 * 1024;
 export const PROGRESS_MAX_BYTES = 1024;
 export const CLAIM_ID_MAX_CHARS = 64;
 export const LEASE_CALL_MAX_JOBS = 100;
-export const LEASE_CALL_MAX_BYTES = 4 * 1024 * 1024;
 export const LEASE_WAIT_DEFAULT_S = 5;
 export const LEASE_WAIT_MAX_S = 20;
 export const PAGE_SIZE_DEFAULT = 50;
