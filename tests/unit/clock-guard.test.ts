@@ -113,7 +113,7 @@ describe('the clock guard', () => {
     await time.advance(11 * SECOND_MS);
     assert.equal(
       guard.problem(),
-      'the clock of this machine is wrong: 6 s behind cassandra 10.0.0.1:9042, 6 s behind nats',
+      'the clock of this machine is wrong: 6.0 s behind cassandra 10.0.0.1:9042, 6.0 s behind nats',
     );
     assert.equal(said.length, 2);
 

@@ -118,6 +118,6 @@ export class ClockGuard {
 }
 
 function describe({ source, aheadMs }: Skew, movedMs: number): string {
-  const ms = Math.round(aheadMs + movedMs);
-  return `${Math.abs(ms) / SECOND_MS} s ${ms < 0 ? 'behind' : 'ahead of'} ${source}`;
+  const aheadS = (aheadMs + movedMs) / SECOND_MS;
+  return `${Math.abs(aheadS).toFixed(1)} s ${aheadS < 0 ? 'behind' : 'ahead of'} ${source}`;
 }
