@@ -6,8 +6,11 @@ import fc from 'fast-check';
 import type { JobRow } from '../../services/core/domain/job.ts';
 import { isTerminal, JobStatus } from '../../services/core/domain/job-status.ts';
 import {
+  decideConfirmCancel,
   decideFail,
   decideLapse,
+  decideRelease,
+  decideSnooze,
   TRANSITIONS,
   type AttemptDecision,
   type FailReport,
@@ -50,21 +53,41 @@ const reports = fc.record<FailReport>({
 const lapseKinds = fc.constantFrom<LapseKind>('lease_passed', 'deadline_passed');
 const fractions = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
 
-type Ending = { readonly report: FailReport } | { readonly lapse: LapseKind };
-const endings = fc.oneof(
+type Uncounted = 'snooze' | 'release' | 'confirm_cancel';
+type Counted = { readonly report: FailReport } | { readonly lapse: LapseKind };
+type Ending = Counted | { readonly uncounted: Uncounted };
+const counted = fc.oneof(
   reports.map((report) => ({ report })),
   lapseKinds.map((lapse) => ({ lapse })),
 );
+const uncounted = fc.constantFrom<Uncounted>('snooze', 'release', 'confirm_cancel');
+const endings = fc.oneof(
+  { arbitrary: counted as fc.Arbitrary<Ending>, weight: 2 },
+  { arbitrary: uncounted.map((ending) => ({ uncounted: ending })), weight: 1 },
+);
+const SNOOZE_MS = 7_000;
+
+const UNCOUNTED: Record<Uncounted, (row: JobRow) => AttemptDecision> = {
+  snooze: (row) => decideSnooze(row, SNOOZE_MS, NOW),
+  release: (row) => decideRelease(row, NOW),
+  confirm_cancel: (row) => decideConfirmCancel(row, NOW),
+};
 
 function decide(row: JobRow, ending: Ending, fraction: number): AttemptDecision {
+  if ('uncounted' in ending) return UNCOUNTED[ending.uncounted](row);
   return 'report' in ending
     ? decideFail(row, ending.report, NOW, fraction)
     : decideLapse(row, ending.lapse, NOW, fraction);
 }
 
+function eventOf(ending: Ending): string {
+  if ('uncounted' in ending) return ending.uncounted;
+  return 'report' in ending ? 'fail' : 'lapse';
+}
+
 function transitionOf(ending: Ending, { operation, timer, deadLetter }: AttemptDecision): string {
   const written = timer?.kind ?? (deadLetter === null ? null : 'dead_letter');
-  return ['report' in ending ? 'fail' : 'lapse', operation.next.status, written].join(' | ');
+  return [eventOf(ending), operation.next.status, written].join(' | ');
 }
 
 describe('the end of an attempt', () => {
@@ -76,7 +99,8 @@ describe('the end of an attempt', () => {
       }),
       { numRuns: 1_000 },
     );
-    const table = TRANSITIONS.filter(({ event }) => event === 'fail' || event === 'lapse');
+    const events = ['fail', 'lapse', 'snooze', 'release', 'confirm_cancel'];
+    const table = TRANSITIONS.filter(({ event }) => events.includes(event));
     assert.deepEqual(
       [...reached].toSorted(),
       table.map(({ event, to, timer }) => [event, to, timer].join(' | ')).toSorted(),
@@ -89,7 +113,7 @@ describe('the end of an attempt', () => {
         const { operation } = decide(row, ending, fraction);
         const { attempt, runAt, cancelRequested } = row;
         assert.deepEqual(operation.expect, { attempt, runAt, cancelRequested });
-        assert.equal(operation.clock, 'report' in ending ? 'before_deadline' : ending.lapse);
+        assert.equal(operation.clock, 'lapse' in ending ? ending.lapse : 'before_deadline');
       }),
     );
   });
@@ -101,7 +125,7 @@ describe('the end of an attempt', () => {
         const { next, end } = operation;
         assert.equal(end.endedAt, NOW);
         assert.equal(next.maxAttempts, row.maxAttempts);
-        assert.equal(next.lastError, end.error);
+        assert.equal(next.lastError, 'uncounted' in ending ? row.lastError : end.error);
         assert.equal(next.finishedAt, isTerminal(next.status) ? NOW : null);
         assert.equal(next.reason !== null, isTerminal(next.status));
         assert.equal(next.enqueuedAt, next.status === JobStatus.enqueued ? NOW : null);
@@ -116,7 +140,8 @@ describe('the end of an attempt', () => {
     fc.assert(
       fc.property(rows, endings, fractions, (row, ending, fraction) => {
         const { operation, deadLetter } = decide(row, ending, fraction);
-        assert.equal(operation.next.status === JobStatus.cancelled, row.cancelRequested);
+        const byWorker = 'uncounted' in ending && ending.uncounted === 'confirm_cancel';
+        assert.equal(operation.next.status === JobStatus.cancelled, row.cancelRequested || byWorker);
         if (row.cancelRequested) assert.equal(deadLetter, null);
       }),
     );
@@ -138,6 +163,23 @@ describe('the end of an attempt', () => {
           if (report.retryAfterMs !== null) assert.equal(waitMs, report.retryAfterMs);
           else assert.ok(waitMs >= 1 && waitMs <= Math.ceil(mostMs), `${waitMs} ms after try ${row.tries + 1}`);
         }
+      }),
+    );
+  });
+
+  it('by a snooze or a release is not counted, and starts the count of lapses anew', () => {
+    fc.assert(
+      fc.property(rows, uncounted, fractions, (row, ending, fraction) => {
+        fc.pre(!row.cancelRequested && ending !== 'confirm_cancel');
+        const { operation, timer } = decide(row, { uncounted: ending }, fraction);
+        const { next } = operation;
+        assert.deepEqual([next.tries, next.lapses, next.lostClaims], [row.tries, 0, row.lostClaims]);
+        assert.deepEqual(
+          [next.status, next.runAt, timer],
+          ending === 'snooze'
+            ? [JobStatus.scheduled, NOW + SNOOZE_MS, { kind: 'due' }]
+            : [JobStatus.enqueued, row.runAt, { kind: 'deadline', at: NOW + MINUTE_MS }],
+        );
       }),
     );
   });
@@ -173,7 +215,7 @@ describe('the end of an attempt', () => {
 
 describe('a job that never succeeds', () => {
   it('is dead after exactly max_attempts counted tries, and at most three more that were not counted', () => {
-    const fate = fc.record({ ending: endings, heard: fc.boolean() });
+    const fate = fc.record({ ending: counted, heard: fc.boolean() });
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 10 }),

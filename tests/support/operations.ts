@@ -6,7 +6,20 @@ import type { ClockCondition, Edge, Operation } from '../../services/core/domain
 import { FAKE_START } from './fake-clock.ts';
 import { jobRow } from './job-row.ts';
 
-export const EDGES: readonly Edge[] = ['create', 'enqueue', 'claim', 'heartbeat', 'succeed', 'end_attempt', 'cancel'];
+/** Those whose effect can be told from another's of the same edge. */
+export const EDGES: readonly Edge[] = [
+  'create',
+  'enqueue',
+  'claim',
+  'heartbeat',
+  'succeed',
+  'end_attempt',
+  'cancel',
+  'change',
+  'replay',
+];
+/** A request to cancel is the same whoever made it. */
+export const ALL_EDGES: readonly Edge[] = [...EDGES, 'request_cancel'];
 
 export const LEASE_MS = 30_000;
 export const TIMEOUT_MS = 60_000;
@@ -64,6 +77,12 @@ export function operationOn(job: JobRow, edge: Edge, mark: number, terms: Operat
       };
     case 'cancel':
       return { edge, jobId, expect: { status: cancelFrom, attempt, runAt }, finishedAt: mark, reason: 'test' };
+    case 'request_cancel':
+      return { edge, jobId, attempt };
+    case 'change':
+      return { edge, jobId, expect: { attempt, runAt }, changes: { maxAttempts: mark } };
+    case 'replay':
+      return { edge, jobId, expect: { attempt, runAt, finishedAt: job.finishedAt ?? 0 }, runAt: mark };
   }
 }
 
@@ -83,6 +102,12 @@ export function markIn(operation: Operation): number {
       return operation.end.endedAt;
     case 'cancel':
       return operation.finishedAt;
+    case 'change':
+      return operation.changes.maxAttempts ?? NaN;
+    case 'replay':
+      return operation.runAt;
+    case 'request_cancel':
+      return NaN;
   }
 }
 
@@ -92,12 +117,16 @@ export function jobBefore(edge: Edge, cohort: string, member: number): JobRow {
     case 'create':
     case 'enqueue':
     case 'cancel':
+    case 'change':
       return jobRow(cohort, member);
+    case 'replay':
+      return jobRow(cohort, member, { status: JobStatus.dead, attempt: 1, finishedAt: FAKE_START });
     case 'claim':
       return jobRow(cohort, member, { status: JobStatus.enqueued, enqueuedAt: FAKE_START });
     case 'heartbeat':
     case 'succeed':
     case 'end_attempt':
+    case 'request_cancel':
       return runningJob(cohort, member);
   }
 }

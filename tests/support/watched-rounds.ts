@@ -81,6 +81,8 @@ function markOfTransition(before: JobRow, after: JobRow): string | number | null
     return after.status === JobStatus.running ? after.progress : after.ends.get(before.attempt)?.endedAt;
   }
   switch (after.status) {
+    case JobStatus.scheduled:
+      return before.status === JobStatus.dead ? after.runAt : after.maxAttempts;
     case JobStatus.enqueued:
       return after.enqueuedAt;
     case JobStatus.running:

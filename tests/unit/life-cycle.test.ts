@@ -1,4 +1,4 @@
-// The life cycle as design section 6 has it, as far as it exists by now: no snooze and release, no PATCH, no replay yet.
+// The life cycle as design section 6 has it.
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
@@ -9,7 +9,7 @@ import type { Edge } from '../../services/core/domain/operation.ts';
 import { FAKE_START, FakeClock } from '../support/fake-clock.ts';
 import { jobRow } from '../support/job-row.ts';
 import { MemoryStores } from '../support/memory-store.ts';
-import { EDGES, jobBefore, LEASE_MS, operationOn, runningJob } from '../support/operations.ts';
+import { ALL_EDGES, jobBefore, LEASE_MS, operationOn, runningJob } from '../support/operations.ts';
 
 const COHORT = 'j_0123456789abc';
 const NOW = FAKE_START;
@@ -29,6 +29,16 @@ const DESIGN = `
   running   | lapse          | scheduled | due
   running   | lapse          | dead      | dead_letter
   running   | lapse          | cancelled | -
+  running   | request_cancel | running   | -
+  running   | confirm_cancel | cancelled | -
+  running   | snooze         | scheduled | due
+  running   | snooze         | cancelled | -
+  running   | release        | enqueued  | deadline
+  running   | release        | cancelled | -
+  scheduled | expire         | cancelled | -
+  enqueued  | expire         | cancelled | -
+  scheduled | change         | scheduled | due
+  dead      | replay         | scheduled | due
   scheduled | cancel         | cancelled | -
   enqueued  | cancel         | cancelled | -
 `;
@@ -57,10 +67,13 @@ describe('the table of transitions', () => {
       claim: ['claim'],
       heartbeat: ['heartbeat'],
       succeed: ['succeed'],
-      end_attempt: ['fail', 'lapse'],
-      cancel: ['cancel'],
+      end_attempt: ['fail', 'lapse', 'snooze', 'release', 'confirm_cancel'],
+      cancel: ['cancel', 'expire'],
+      request_cancel: ['request_cancel'],
+      change: ['change'],
+      replay: ['replay'],
     };
-    for (const edge of EDGES) {
+    for (const edge of ALL_EDGES) {
       const stores = new MemoryStores({ clock: new FakeClock() });
       const job = jobBefore(edge, COHORT, 0);
       if (edge !== 'create') stores.rows.set(job.jobId, job);
@@ -100,6 +113,14 @@ describe('settle, the one rule of design section 8', () => {
     ['scheduled and due this moment', jobRow(COHORT, 0, { runAt: NOW }), { kind: 'enqueue' }],
     ['scheduled and overdue', jobRow(COHORT, 0, { runAt: NOW - 1 }), { kind: 'enqueue' }],
     ['enqueued', waiting, { kind: 'waiting', publishedAt: NOW - 5_000 }],
+    ['scheduled, past its expires_at', jobRow(COHORT, 0, { runAt: NOW - 1, expiresAt: NOW }), { kind: 'expire' }],
+    ['enqueued, past its expires_at', { ...waiting, expiresAt: NOW - 1 }, { kind: 'expire' }],
+    [
+      'enqueued, its expires_at ahead',
+      { ...waiting, expiresAt: NOW + 1 },
+      { kind: 'waiting', publishedAt: NOW - 5_000 },
+    ],
+    ['running, past its expires_at', runningJob(COHORT, 0, { expiresAt: NOW }), { kind: 'look_again', at: lease }],
     ['running, lease ahead', runningJob(COHORT, 0), { kind: 'look_again', at: lease }],
     [
       'running, the time limit before the end of the lease',

@@ -14,7 +14,7 @@ import {
   type Edge,
 } from '../../services/core/domain/operation.ts';
 import { jobRow } from '../support/job-row.ts';
-import { EDGES, jobBefore, operationOn } from '../support/operations.ts';
+import { ALL_EDGES, jobBefore, operationOn } from '../support/operations.ts';
 
 const COHORT = 'j_0123456789abc';
 
@@ -30,6 +30,7 @@ const attemptAhead = (row: JobRow): Partial<JobRow> => ({ attempt: row.attempt +
 const attemptBehind = (row: JobRow): Partial<JobRow> => ({ attempt: row.attempt - 1 });
 const dueLater = (row: JobRow): Partial<JobRow> => ({ runAt: row.runAt + 1 });
 const dueEarlier = (row: JobRow): Partial<JobRow> => ({ runAt: row.runAt - 1 });
+const diedAgain = (row: JobRow): Partial<JobRow> => ({ finishedAt: (row.finishedAt ?? 0) + 1 });
 const cancelRequested = (): Partial<JobRow> => ({ cancelRequested: true });
 const otherAttempt = [attemptAhead, attemptBehind];
 
@@ -45,6 +46,20 @@ const CONDITIONS: Record<Exclude<Edge, 'create'>, Condition> = {
     fits: 'clock',
     refuses: [...otherAttempt, dueLater, dueEarlier, cancelRequested],
     ignores: [],
+  },
+  // Whoever asks, and whenever it is due: the running attempt is asked to stop.
+  request_cancel: {
+    status: 'running',
+    fits: 'holds',
+    refuses: otherAttempt,
+    ignores: [cancelRequested, dueLater, dueEarlier],
+  },
+  change: { status: 'scheduled', fits: 'holds', refuses: [...otherAttempt, dueLater, dueEarlier], ignores: [] },
+  replay: {
+    status: 'dead',
+    fits: 'holds',
+    refuses: [...otherAttempt, dueLater, dueEarlier, diedAgain],
+    ignores: [cancelRequested],
   },
   cancel: { status: 'scheduled', fits: 'holds', refuses: [...otherAttempt, dueLater, dueEarlier], ignores: [] },
 };
@@ -82,7 +97,7 @@ describe('the condition of', () => {
 
 describe('an operation', () => {
   it('has left no mark on the row that it found', () => {
-    for (const edge of EDGES) {
+    for (const edge of ALL_EDGES) {
       const row = jobBefore(edge, COHORT, 0);
       assert.ok(!bearsMark(operationOn(row, edge, 1), row), edge);
       assert.ok(!bearsMark(operationOn(row, edge, 1), undefined), edge);
@@ -90,7 +105,7 @@ describe('an operation', () => {
   });
 
   it('that only moves a job leaves room in a round for a whole cohort of them', () => {
-    for (const edge of EDGES) {
+    for (const edge of ALL_EDGES) {
       const bytes = operationBytes(operationOn(jobBefore(edge, COHORT, 0), edge, 1));
       assert.ok(bytes > 0 && bytes * ROUND_MAX_ROWS < ROUND_MAX_BYTES, `${edge}: ${bytes}`);
     }
