@@ -1,0 +1,53 @@
+// What every service stands on, over the stores and the bus in memory, for tests of one use-case or duty at a time.
+
+import { AttemptEnder } from '../../services/core/moves/end-attempt.ts';
+import { ReadyPublisher } from '../../services/core/moves/ready-publisher.ts';
+import { Rounds } from '../../services/core/rounds/rounds.ts';
+import { Timers } from '../../services/core/timers/timers.ts';
+import { FakeClock } from './fake-clock.ts';
+import { MemoryBus, type BusMethod } from './memory-bus.ts';
+import { MemoryStores, type StoreMethod } from './memory-store.ts';
+import { scriptedRandom } from './scripted-random.ts';
+import { silentLog, silentTelemetry } from './silent-telemetry.ts';
+
+export type BenchEvent = StoreMethod | BusMethod | 'row changed';
+
+/** @param onEvent called as each call to a store or the bus begins, and as each row of `jobs` changes. */
+export function coreBench(onEvent: (event: BenchEvent) => void = () => undefined) {
+  const clock = new FakeClock();
+  const events: BenchEvent[] = [];
+  const note = (event: BenchEvent): undefined => {
+    events.push(event);
+    onEvent(event);
+  };
+  const stores = new MemoryStores({ clock, plan: ({ method }) => note(method) });
+  const bus = new MemoryBus({ clock, plan: ({ method }) => note(method) });
+  const { queue, hints } = bus.connect();
+  const { jobs: reader, history } = stores;
+  const [random, telemetry, log] = [scriptedRandom(), silentTelemetry, silentLog];
+  const rounds = new Rounds({ store: stores.cohorts, reader, clock, telemetry });
+  const timers = new Timers({ store: stores.timers, hints, clock });
+  const publisher = new ReadyPublisher({ queue, clock });
+  const ender = new AttemptEnder({ rounds, timers, history, publisher, telemetry, log });
+
+  // Rows that a test lays down by itself are set before it begins; see `begin`.
+  const setRow = stores.rows.set.bind(stores.rows);
+  const begin = (): void => {
+    events.length = 0;
+    stores.rows.set = (jobId, row) => {
+      const rows = setRow(jobId, row);
+      note('row changed');
+      return rows;
+    };
+  };
+  return {
+    parts: { rounds, reader, timers, ender, history, publisher, queue, hints, clock, random, telemetry, log },
+    clock,
+    stores,
+    bus,
+    events,
+    begin,
+  };
+}
+
+export type CoreBench = ReturnType<typeof coreBench>;
