@@ -6,23 +6,45 @@ import { Rounds } from '../../services/core/rounds/rounds.ts';
 import { Timers } from '../../services/core/timers/timers.ts';
 import { FakeClock } from './fake-clock.ts';
 import { MemoryBus, type BusMethod } from './memory-bus.ts';
-import { MemoryStores, type StoreMethod } from './memory-store.ts';
+import { MemoryStores, type Fault, type StoreCall, type StoreMethod } from './memory-store.ts';
 import { scriptedRandom } from './scripted-random.ts';
 import { silentLog, silentTelemetry } from './silent-telemetry.ts';
 
 export type BenchEvent = StoreMethod | BusMethod | 'row changed';
 
-/** @param onEvent called as each call to a store or the bus begins, and as each row of `jobs` changes. */
-export function coreBench(onEvent: (event: BenchEvent) => void = () => undefined) {
+export interface CoreBenchOptions {
+  /** Called as each call to a store or the bus begins, and as each row of `jobs` changes. */
+  readonly onEvent?: (event: BenchEvent) => void;
+  /** What befalls a call to a store. */
+  readonly strikes?: (call: StoreCall) => Fault | undefined;
+  /** How far Cassandra's clock is ahead of the process's. */
+  readonly serverAheadMs?: number;
+}
+
+export function coreBench({ onEvent, strikes, serverAheadMs = 0 }: CoreBenchOptions = {}) {
   const clock = new FakeClock();
   const events: BenchEvent[] = [];
-  const note = (event: BenchEvent): undefined => {
+  const note = (event: BenchEvent): void => {
     events.push(event);
-    onEvent(event);
+    onEvent?.(event);
   };
-  const stores = new MemoryStores({ clock, plan: ({ method }) => note(method) });
-  const bus = new MemoryBus({ clock, plan: ({ method }) => note(method) });
-  const { queue, hints } = bus.connect();
+  const stores = new MemoryStores({
+    clock,
+    serverNow: () => clock.now() + serverAheadMs,
+    plan: (call) => {
+      note(call.method);
+      return strikes?.(call);
+    },
+  });
+  const bus = new MemoryBus({
+    clock,
+    plan: ({ method }) => {
+      note(method);
+      return undefined;
+    },
+  });
+  const connection = bus.connect();
+  const { queue, hints } = connection;
   const { jobs: reader, history } = stores;
   const [random, telemetry, log] = [scriptedRandom(), silentTelemetry, silentLog];
   const rounds = new Rounds({ store: stores.cohorts, reader, clock, telemetry });
@@ -45,6 +67,7 @@ export function coreBench(onEvent: (event: BenchEvent) => void = () => undefined
     clock,
     stores,
     bus,
+    connection,
     events,
     begin,
   };

@@ -199,7 +199,7 @@ const MOVERS: readonly Mover[] = [
 
 /** Moves the job while `onEvent` stands still where it wants. The job's due row stands as its creation wrote it. */
 async function moved({ job, move }: Mover, onEvent: (bench: CoreBench, event: BenchEvent) => void): Promise<CoreBench> {
-  const bench: CoreBench = coreBench((event) => onEvent(bench, event));
+  const bench: CoreBench = coreBench({ onEvent: (event) => onEvent(bench, event) });
   if (job !== null) {
     const { jobId, shard, runAt, queue, priority, attempt } = job;
     bench.stores.rows.set(jobId, job);
