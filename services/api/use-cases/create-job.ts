@@ -15,6 +15,7 @@ import type { Random } from '../../core/ports/random.ts';
 import type { ReadyQueue } from '../../core/ports/ready-queue.ts';
 import type { Log, Telemetry } from '../../core/ports/telemetry.ts';
 import type { Rounds } from '../../core/rounds/rounds.ts';
+import { waitAtMost } from '../../core/runtime/wait-at-most.ts';
 import type { Timers } from '../../core/timers/timers.ts';
 import type { OpenCohorts, Place } from './open-cohorts.ts';
 import { OUTCOME_UNKNOWN, problemOfRound, withStore } from './store-problems.ts';
@@ -176,9 +177,7 @@ export class JobCreator {
   async #publish(job: JobRow): Promise<void> {
     const { jobId, runAt, queue, priority } = job;
     const published = this.#parts.publisher.publish({ jobId, attempt: job.attempt + 1, runAt, queue, priority });
-    const waited = new AbortController();
-    await Promise.race([published, this.#parts.clock.sleep(PUBLISH_WAIT_MS, waited.signal)]);
-    waited.abort();
+    await waitAtMost(this.#parts.clock, PUBLISH_WAIT_MS, published);
   }
 
   /** A queue's first job makes its consumers, so that workers find them; later calls are remembered. */
