@@ -8,9 +8,11 @@ import { call, createJob, getJob, inParallel, until, untilStatus } from '../supp
 import { startLagsMs, startWorker } from '../support/worker-process.ts';
 
 const JOBS_PER_S = 100;
+/** Where lag is judged: all of the cluster, its worker and this test share two cores, and a backlog is no takeover. */
+const JOBS_PER_S_FOR_LAG = 30;
 
 /** Posts a steady stream, half of it due now and half a second later, until told to stop; collects what was accepted. */
-function postSteadily(cluster: Cluster): { readonly accepted: string[]; stop(): Promise<void> } {
+function postSteadily(cluster: Cluster, jobsPerS: number): { readonly accepted: string[]; stop(): Promise<void> } {
   const accepted: string[] = [];
   const inFlight = new Set<Promise<void>>();
   const stopping = new AbortController();
@@ -25,7 +27,7 @@ function postSteadily(cluster: Cluster): { readonly accepted: string[]; stop(): 
   const loop = (async () => {
     const startedAt = Date.now();
     while (!stopping.signal.aborted) {
-      while (sent < ((Date.now() - startedAt) / 1_000) * JOBS_PER_S) {
+      while (sent < ((Date.now() - startedAt) / 1_000) * jobsPerS) {
         const one = post();
         inFlight.add(one);
         void one.finally(() => inFlight.delete(one));
@@ -91,7 +93,7 @@ describe('kill -9', () => {
     const [api, other] = cluster.apis as [ServiceProcess, ServiceProcess];
     const worker = startWorker(test, cluster, { queue: 'steady' });
     await untilStatus(api.url, await createJob(api.url, { queue: 'steady' }), 'succeeded', 10_000);
-    const load = postSteadily(cluster);
+    const load = postSteadily(cluster, JOBS_PER_S);
     await sleep(2_000);
     const victims = [...cluster.dispatchers, ...cluster.reapers, other];
     for (const service of victims) {
@@ -122,7 +124,7 @@ describe('kill -9', () => {
     const api = cluster.apiUrl;
     const worker = startWorker(test, cluster, { queue: 'steady' });
     await untilStatus(api, await createJob(api, { queue: 'steady' }), 'succeeded', 10_000);
-    const load = postSteadily(cluster);
+    const load = postSteadily(cluster, JOBS_PER_S_FOR_LAG);
     await sleep(2_000);
     await cluster.dispatchers[0]?.kill();
     await sleep(15_000);
