@@ -87,8 +87,10 @@ export class ShardDispatcher {
     this.#scanner.add(row, this.#parts.clock.now());
   }
 
+  /** Null also while nothing may be fired: a tick takes it up again. */
   nextFireAt(): EpochMs | null {
-    return this.#inFlight < IN_FLIGHT_MAX ? this.#scanner.nextFireAt() : null;
+    const mayFire = this.#inFlight < IN_FLIGHT_MAX && this.#parts.holds(this.shard);
+    return mayFire ? this.#scanner.nextFireAt() : null;
   }
 
   /** Sends on everything that is due; does not wait for it. */
