@@ -141,6 +141,16 @@ describe('a dispatcher', () => {
     assert.deepEqual([events, published()], [[], []]);
   });
 
+  it('lets go of what it holds when it loses the lease', async () => {
+    const { create, start, run, stores, clock, owned } = bench();
+    create(due(0, 1_500));
+    await start();
+    await run(1);
+    owned.delete(SHARD);
+    await clock.advance(5_000);
+    assert.equal(stores.rows.get(due(0, 0).jobId)?.status, JobStatus.scheduled);
+  });
+
   it('takes up from the saved cursor, a minute back at least, and publishes what its predecessor may not have', async () => {
     const { create, start, run, published, stores } = bench();
     stores.positions.set(`dispatch ${SHARD}`, FAKE_START - 5_000);
@@ -165,7 +175,7 @@ describe('a dispatcher', () => {
   });
 
   it('publishes what it enqueued without learning it, after a spare deadline when its minute is long over', async () => {
-    const job = due(0, 0);
+    const job = due(0, 1_500);
     let isAway = true;
     const { create, start, run, published, stores, clock, events } = bench({
       strikes: ({ method }) => (isAway && method === 'jobs.read' ? { kind: 'unavailable' } : undefined),
@@ -174,6 +184,7 @@ describe('a dispatcher', () => {
     // The round lands, its answer does not, and what could settle it is away until the operation has expired.
     stores.failNext('cohorts.apply', { kind: 'answer_lost' });
     await start();
+    await run(2);
     clock.step({ wallMs: MINUTE_MS + DUE_MINUTE_PASSED_MS });
     await run(20);
     assert.deepEqual([stores.rows.get(job.jobId)?.status, published().length], [JobStatus.enqueued, 0]);

@@ -71,6 +71,20 @@ describe('a dead worker’s job', () => {
     );
   });
 
+  it('is tried each second while its cohort is away', async () => {
+    let isAway = true;
+    const { put, deadline, run, status } = bench({
+      strikes: ({ method }) => (isAway && method === 'cohorts.apply' ? { kind: 'unavailable' } : undefined),
+    });
+    const job = runningJob(COHORT, 0, { leaseUntil: FAKE_START + 5_000 });
+    put(job);
+    deadline(job, 5_000);
+    await run(30);
+    isAway = false;
+    await run(2);
+    assert.equal(status(job), JobStatus.enqueued);
+  });
+
   it('is found by a deadline row that landed long behind its reader, at the second look', async () => {
     const { put, deadline, run, status } = bench();
     const job = runningJob(COHORT, 0, { leaseUntil: FAKE_START + 5_000 });
