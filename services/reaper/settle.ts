@@ -1,6 +1,6 @@
 import { cohortOf } from '../core/domain/ids.ts';
 import type { JobRow } from '../core/domain/job.ts';
-import type { Priority } from '../core/domain/job-status.ts';
+import { JobStatus, type Priority } from '../core/domain/job-status.ts';
 import { decideLapse, decideSettle, type LapseKind } from '../core/domain/life-cycle.ts';
 import {
   ENQUEUED_LOOK_MAX_MS,
@@ -217,13 +217,13 @@ export class Settler {
 
 type Moved = { readonly settled: Settled } | { readonly settled: null; readonly row: JobRow | null };
 
-/** Every claimed job has a deadline row that writes its history again; one cancelled before has only its due row. */
+/** An attempt that ended a job has a deadline row that writes its history again; a cancelled job may have only its due row. */
 function owesHistory(found: Found, row: JobRow): boolean {
-  return found.table === 'deadlines' || row.attempt === 0;
+  return found.table === 'deadlines' || row.status === JobStatus.cancelled;
 }
 
 function collectFinished(found: Found, row: JobRow, finished: Map<Found, FinishedJob>): void {
-  const job = finishedJobOf(row, row.ends.get(row.attempt));
+  const job = finishedJobOf(row);
   if (job !== null) finished.set(found, job);
 }
 

@@ -60,7 +60,7 @@ export class JobCanceller {
   }
 
   async #record(row: JobRow): Promise<void> {
-    const finished = finishedJobOf(row, undefined);
+    const finished = finishedJobOf(row);
     if (finished === null) return;
     try {
       await this.#parts.history.writeFinished([finished]);
