@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { JobCanceller } from '../../services/api/use-cases/cancel-job.ts';
 import type { JobRow } from '../../services/core/domain/job.ts';
 import { JobStatus } from '../../services/core/domain/job-status.ts';
 import { HOUR_MS, MINUTE_MS, PUBLISHED_SLACK_MS, SECOND_MS } from '../../services/core/domain/limits.ts';
@@ -204,27 +205,43 @@ describe('a running job', () => {
 });
 
 describe('a finished job', () => {
-  const finished = (member: number, attempt: number): JobRow =>
+  const finished = (member: number): JobRow =>
     runningJob(COHORT, member, {
       status: JobStatus.succeeded,
-      attempt,
       finishedAt: FAKE_START - SECOND_MS,
       ends: new Map([[1, { endedAt: FAKE_START - SECOND_MS, outcome: 'succeeded', error: null }]]),
     });
 
-  it('gets its history row again from its claim’s deadline row, and from its due row if it was never claimed', async () => {
-    const jobs = [finished(0, 1), finished(1, 1), finished(2, 0)];
+  it('gets its history row again from the deadline row of its claim, and not from its due row', async () => {
+    const jobs = [finished(0), finished(1)];
     const core = bench(jobs);
-    const tables = ['deadlines', 'due', 'due'] as const;
-    await core.settle(...jobs.map((job, index) => foundOf(job, { table: tables[index]! })));
+    await core.settle(foundOf(jobs[0]!), foundOf(jobs[1]!, { table: 'due' }));
     assert.deepEqual(
       [...core.stores.finished.values()].map(({ jobId }) => jobId),
-      [jobs[0]!.jobId, jobs[2]!.jobId],
+      [jobs[0]!.jobId],
     );
   });
 
+  it('gets the very row that its cancellation wrote from whatever row finds it, an attempt before or not', async () => {
+    for (const attempt of [0, 1]) {
+      const failed = new Map([[1, { endedAt: FAKE_START - HOUR_MS, outcome: 'failed' as const, error: 'boom' }]]);
+      const waiting = jobRow(COHORT, 0, { attempt, ends: attempt === 0 ? new Map() : failed });
+      const core = bench([waiting]);
+      const canceller = new JobCanceller(core.parts);
+      assert.ok((await core.clock.until(canceller.cancel(waiting.jobId))).ok);
+      const [written] = core.stores.finished.values();
+      assert.deepEqual([written?.status, written?.outcome, written?.error], ['cancelled', 'cancelled', null]);
+      for (const table of ['due', 'deadlines'] as const) {
+        core.stores.finished.clear();
+        await core.clock.advance(MINUTE_MS);
+        await core.settle(foundOf(waiting, { table }));
+        assert.deepEqual([...core.stores.finished.values()], [written], `${table} after ${attempt} attempts`);
+      }
+    }
+  });
+
   it('is looked at again when its history row cannot be written; others are not', async () => {
-    const job = finished(0, 1);
+    const job = finished(0);
     const core = bench([job]);
     core.stores.failNext('history.writeFinished', { kind: 'unavailable' });
     assert.deepEqual(await core.settle(foundOf(job), foundOf(jobRow(COHORT, 9))), [AGAIN, 'settled']);
