@@ -1,6 +1,7 @@
 import { CURSOR_REWIND_MS, SECOND_MS, TICK_MS } from '../core/domain/limits.ts';
 import type { EpochMs } from '../core/domain/time.ts';
 import type { DueHints } from '../core/ports/due-hints.ts';
+import { waitAtMost } from '../core/runtime/wait-at-most.ts';
 import { ShardDispatcher, type ShardDispatcherParts } from './shard-dispatcher.ts';
 
 export interface DispatcherParts extends ShardDispatcherParts {
@@ -43,19 +44,14 @@ export class Dispatcher {
     this.#parts.telemetry.dropGauge('punctual_oldest_due_age_seconds', { shard: String(shard) });
   }
 
-  /** A duty of the loop, each TICK_MS: reads and fires every owned shard. */
+  /**
+   * A duty of the loop, each TICK_MS: reads and fires every owned shard. One that is slow to be read keeps its own next tick
+   * waiting, not the others'.
+   */
   async runOnce(): Promise<void> {
     for (const shard of this.#awaited) void this.#takeUp(shard);
-    await Promise.all(
-      [...this.#owned.values()].map(async ({ dispatcher }) => {
-        try {
-          await dispatcher.tick();
-        } catch (error) {
-          this.#parts.log.warn('a shard could not be read', { shard: dispatcher.shard, error: String(error) });
-        }
-        this.#wakeFor(dispatcher);
-      }),
-    );
+    const ticks = [...this.#owned.values()].map(({ dispatcher }) => this.#tick(dispatcher));
+    await waitAtMost(this.#parts.clock, TICK_MS, Promise.all(ticks));
   }
 
   /** Before a graceful end: starts nothing more, waits for what is in hand, saves where every shard stands. */
@@ -89,10 +85,14 @@ export class Dispatcher {
       this.#wakeFor(dispatcher);
     });
     this.#owned.set(shard, { dispatcher, stopListening });
+    await this.#tick(dispatcher);
+  }
+
+  async #tick(dispatcher: ShardDispatcher): Promise<void> {
     try {
       await dispatcher.tick();
     } catch (error) {
-      log.warn('a shard could not be read', { shard, error: String(error) });
+      this.#parts.log.warn('a shard could not be read', { shard: dispatcher.shard, error: String(error) });
     }
     this.#wakeFor(dispatcher);
   }

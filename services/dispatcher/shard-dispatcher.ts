@@ -93,9 +93,11 @@ export class ShardDispatcher {
     this.#scanner.add(row, this.#parts.clock.now());
   }
 
+  /** Null also while nothing may be fired: a tick takes it up again. */
   nextFireAt(): EpochMs | null {
-    const hasRoom = this.#inFlight < IN_FLIGHT_MAX && this.#parts.publisher.room() > 0;
-    return hasRoom ? this.#scanner.nextFireAt() : null;
+    const mayFire =
+      this.#inFlight < IN_FLIGHT_MAX && this.#parts.publisher.room() > 0 && this.#parts.holds(this.shard);
+    return mayFire ? this.#scanner.nextFireAt() : null;
   }
 
   /** Sends on everything that is due; does not wait for it. */
@@ -143,7 +145,10 @@ export class ShardDispatcher {
     this.#saved = position;
   }
 
-  /** Rows first read when long due have mostly been handled by somebody: a read tells, at a fraction of a round. */
+  /**
+   * Rows first read when long due have mostly been handled by somebody: a read tells, at a fraction of a round. Where they
+   * cannot be read together, each cohort's round tells.
+   */
   async #fireLate(late: readonly Held<DueEntry>[]): Promise<void> {
     const rows = late.filter((held) => !held.row.direct);
     for (const held of late) if (held.row.direct) this.#finish(held);
@@ -151,8 +156,8 @@ export class ShardDispatcher {
     try {
       jobs = await this.#parts.reader.read(rows.map((held) => held.row.jobId));
     } catch (error) {
-      this.#parts.log.warn('overdue jobs could not be read', { shard: this.shard, error: String(error) });
-      for (const held of rows) this.#lookAgain(held, this.#parts.clock.now() + SECOND_MS);
+      this.#parts.log.warn('overdue jobs could not be read together', { shard: this.shard, error: String(error) });
+      for (const held of rows) void this.#carryOut(held, { kind: 'enqueue', attempt: held.row.attempt });
       return;
     }
     for (const held of rows) void this.#carryOut(held, this.#plan(held, jobs.get(held.row.jobId) ?? null));
@@ -190,7 +195,7 @@ export class ShardDispatcher {
 
   /** One operation of a round; returns what is to be done next. */
   async #enqueue(held: Held<DueEntry>, attempt: number): Promise<DuePlan> {
-    const { rounds, timers, clock, telemetry } = this.#parts;
+    const { rounds, clock, telemetry } = this.#parts;
     const { row } = held;
     const enqueuedAt = clock.now();
     const outcome = await rounds.submit({
@@ -203,7 +208,6 @@ export class ShardDispatcher {
     switch (outcome.kind) {
       case 'applied':
         this.#unanswered.add(row);
-        await timers.afterDispatch([row]);
         telemetry.observe('punctual_dispatch_lag_seconds', (enqueuedAt - row.runAt) / SECOND_MS, { queue: row.queue });
         return { kind: 'publish', attempt };
       case 'lost':
@@ -235,6 +239,7 @@ export class ShardDispatcher {
 
   async #publish(held: Held<DueEntry>, attempt: number): Promise<void> {
     const { jobId, runAt, queue, priority } = held.row;
+    await this.#parts.timers.afterDispatch([held.row]);
     const published = await this.#parts.publisher.publish({ jobId, attempt: attempt + 1, runAt, queue, priority });
     if (published !== 'no_room') {
       this.#finish(held);

@@ -3,6 +3,7 @@ import type { EpochMs } from '../core/domain/time.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { Log, Telemetry } from '../core/ports/telemetry.ts';
 import type { CursorRole, CursorStore, TimerStore } from '../core/ports/timer-store.ts';
+import { waitAtMost } from '../core/runtime/wait-at-most.ts';
 import type { Timers } from '../core/timers/timers.ts';
 import { foundDeadline, ShardDeadlines } from './deadlines.ts';
 import type { ReadyWatch } from './ready-watch.ts';
@@ -34,7 +35,7 @@ interface OwnedShard {
   readonly published: Published;
   readonly saved: Map<CursorRole, EpochMs>;
   savedAt: EpochMs;
-  /** A slow pass is not started again: the loop goes on with the other shards. */
+  /** Passes under way: a slow one is not started again. */
   readonly busy: Set<'deadlines' | 'looks'>;
 }
 
@@ -48,6 +49,7 @@ interface Published {
 
 /** Shards whose lost messages are published again at the same time. */
 const WALKS_AT_ONCE = 4;
+const PASS_WAIT_MS = SECOND_MS;
 
 /** The duties of the shards that this process owns: deadlines each second, second looks at the closed minutes of both tables. */
 export class Reaper {
@@ -71,7 +73,7 @@ export class Reaper {
 
   /** A duty of the loop, each second: what the deadlines of every owned shard name. */
   async reapDeadlines(): Promise<void> {
-    await Promise.all([...this.#awaited].map((shard) => this.#takeUp(shard)));
+    await this.#waitFor([...this.#awaited].map((shard) => this.#takeUp(shard)));
     await this.#forEachShard('deadlines', async (owned) => {
       await owned.deadlines.runOnce();
       await this.#saveCursors(owned);
@@ -134,7 +136,7 @@ export class Reaper {
 
   async #forEachShard(duty: 'deadlines' | 'looks', work: (owned: OwnedShard) => Promise<void>): Promise<void> {
     const { holds, log } = this.#parts;
-    await Promise.all(
+    await this.#waitFor(
       [...this.#owned.values()].map(async (owned) => {
         if (owned.busy.has(duty) || !holds(owned.shard)) return;
         owned.busy.add(duty);
@@ -147,6 +149,11 @@ export class Reaper {
         }
       }),
     );
+  }
+
+  /** What is slow goes on by itself, so that the next pass over the other shards does not wait for it. */
+  async #waitFor(passes: readonly Promise<void>[]): Promise<void> {
+    await waitAtMost(this.#parts.clock, PASS_WAIT_MS, Promise.all(passes));
   }
 
   async #takeUp(shard: number): Promise<void> {

@@ -1,5 +1,6 @@
+import { cohortOf } from '../core/domain/ids.ts';
 import type { JobRow } from '../core/domain/job.ts';
-import type { Priority } from '../core/domain/job-status.ts';
+import { JobStatus, type Priority } from '../core/domain/job-status.ts';
 import { decideLapse, decideSettle, type LapseKind } from '../core/domain/life-cycle.ts';
 import {
   ENQUEUED_LOOK_MAX_MS,
@@ -58,31 +59,67 @@ export class Settler {
     this.#parts = parts;
   }
 
-  /** In the order of the rows found. Throws StoreError when the jobs could not be read: nothing is settled then. */
+  /**
+   * In the order of the rows found; never throws for the store's sake. What cannot be read or written now is to be looked at
+   * again, by itself: a cohort or a history partition without quorum must not keep the others waiting.
+   */
   async settle(found: readonly Found[]): Promise<readonly Settled[]> {
-    const { reader, history, log } = this.#parts;
-    const rows = new Map(await reader.read(found.map((row) => row.jobId)));
-    const absent = found.filter((row) => !rows.has(row.jobId)).map((row) => row.jobId);
-    // Only a serial read may say "absent": the job's round may still be in flight.
-    if (absent.length > 0) for (const [id, row] of await reader.read(absent, { serial: true })) rows.set(id, row);
-
-    const finished: FinishedJob[] = [];
-    const ages = new OldestMessages(this.#parts.queue);
+    const { history, queue, log } = this.#parts;
+    const rows = await this.#read([...new Set(found.map((row) => row.jobId))]);
+    const finished = new Map<Found, FinishedJob>();
+    const ages = new OldestMessages(queue);
     const results = await Promise.all(
-      found.map(async (row) => {
+      found.map(async (each) => {
+        const row = rows.get(each.jobId);
+        if (row === undefined) return this.#again();
         try {
-          return await this.#settleOne(row, rows.get(row.jobId) ?? null, finished, ages);
+          return await this.#settleOne(each, row, finished, ages);
         } catch (error) {
-          log.warn('a job could not be settled; trying again', { job_id: row.jobId, error: String(error) });
+          log.warn('a job could not be settled; trying again', { job_id: each.jobId, error: String(error) });
           return this.#again();
         }
       }),
     );
-    if (finished.length > 0) await history.writeFinished(finished);
-    return results;
+    if (finished.size === 0) return results;
+    try {
+      await history.writeFinished([...finished.values()]);
+      return results;
+    } catch (error) {
+      log.warn('history rows could not be written; trying again', { rows: finished.size, error: String(error) });
+      return found.map((each, index) => (finished.has(each) ? this.#again() : (results[index] ?? this.#again())));
+    }
   }
 
-  async #settleOne(found: Found, read: JobRow | null, finished: FinishedJob[], ages: OldestMessages): Promise<Settled> {
+  /** The jobs by id, null for those that are surely absent; those that cannot be read now are missing. */
+  async #read(jobIds: readonly string[]): Promise<ReadonlyMap<string, JobRow | null>> {
+    try {
+      return await this.#readTogether(jobIds);
+    } catch (error) {
+      const fields = { jobs: jobIds.length, error: String(error) };
+      this.#parts.log.warn('jobs could not be read together; reading each cohort by itself', fields);
+    }
+    const cohorts = Map.groupBy(jobIds, cohortOf).values();
+    const reads = await Promise.allSettled(Array.from(cohorts, (members) => this.#readTogether(members)));
+    return new Map(reads.flatMap((read) => (read.status === 'fulfilled' ? [...read.value] : [])));
+  }
+
+  async #readTogether(jobIds: readonly string[]): Promise<ReadonlyMap<string, JobRow | null>> {
+    const { reader } = this.#parts;
+    const rows = new Map<string, JobRow | null>(await reader.read(jobIds));
+    const absent = jobIds.filter((jobId) => !rows.has(jobId));
+    if (absent.length === 0) return rows;
+    // Only a serial read may say "absent": the job's round may still be in flight.
+    const found = await reader.read(absent, { serial: true });
+    for (const jobId of absent) rows.set(jobId, found.get(jobId) ?? null);
+    return rows;
+  }
+
+  async #settleOne(
+    found: Found,
+    read: JobRow | null,
+    finished: Map<Found, FinishedJob>,
+    ages: OldestMessages,
+  ): Promise<Settled> {
     let row = read;
     for (let looks = 0; looks < LOOKS_MAX; looks += 1) {
       const now = this.#parts.clock.now();
@@ -90,7 +127,7 @@ export class Settler {
       if (row === null || decision.kind === 'done') return 'settled';
       switch (decision.kind) {
         case 'finished':
-          if (owesHistory(found, row)) collectFinished(row, finished);
+          if (owesHistory(found, row)) collectFinished(found, row, finished);
           return 'settled';
         case 'expire': {
           const moved = await this.#expire(row);
@@ -196,14 +233,14 @@ export class Settler {
 
 type Moved = { readonly settled: Settled } | { readonly settled: null; readonly row: JobRow | null };
 
-/** Every claimed job has a deadline row that writes its history again; one cancelled before has only its due row. */
+/** An attempt that ended a job has a deadline row that writes its history again; a cancelled job may have only its due row. */
 function owesHistory(found: Found, row: JobRow): boolean {
-  return found.table === 'deadlines' || row.attempt === 0;
+  return found.table === 'deadlines' || row.status === JobStatus.cancelled;
 }
 
-function collectFinished(row: JobRow, finished: FinishedJob[]): void {
-  const job = finishedJobOf(row, row.ends.get(row.attempt));
-  if (job !== null) finished.push(job);
+function collectFinished(found: Found, row: JobRow, finished: Map<Found, FinishedJob>): void {
+  const job = finishedJobOf(row);
+  if (job !== null) finished.set(found, job);
 }
 
 /** Asks the ready stream once per subject and batch how old its oldest message is. */

@@ -9,6 +9,8 @@ import { assertAllSucceed, postSteadily } from '../support/steady-load.ts';
 import { startLagsMs, startWorker } from '../support/worker-process.ts';
 
 const JOBS_PER_S = 100;
+/** Where lag is judged: all of the cluster, its worker and this test share two cores, and a backlog is no takeover. */
+const JOBS_PER_S_FOR_LAG = 30;
 
 describe('kill -9', () => {
   it('of a worker in mid-job: the next attempt runs within lease + 3 s, the old report gets 409', async (test: TestContext) => {
@@ -76,7 +78,7 @@ describe('kill -9', () => {
     const api = cluster.apiUrl;
     const worker = startWorker(test, cluster, { queue: 'steady' });
     await untilStatus(api, await createJob(api, { queue: 'steady' }), 'succeeded', 10_000);
-    const load = postSteadily(cluster, { queue: 'steady', jobsPerS: JOBS_PER_S });
+    const load = postSteadily(cluster, { queue: 'steady', jobsPerS: JOBS_PER_S_FOR_LAG });
     await sleep(2_000);
     await cluster.dispatchers[0]?.kill();
     await sleep(15_000);

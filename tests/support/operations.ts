@@ -80,7 +80,7 @@ export function operationOn(job: JobRow, edge: Edge, mark: number, terms: Operat
     case 'request_cancel':
       return { edge, jobId, attempt };
     case 'change':
-      return { edge, jobId, expect: { attempt, runAt }, changes: { maxAttempts: mark } };
+      return { edge, jobId, expect: { attempt, runAt }, changes: { labels: { mark: text } } };
     case 'replay':
       return { edge, jobId, expect: { attempt, runAt, finishedAt: job.finishedAt ?? 0 }, runAt: mark };
   }
@@ -103,7 +103,7 @@ export function markIn(operation: Operation): number {
     case 'cancel':
       return operation.finishedAt;
     case 'change':
-      return operation.changes.maxAttempts ?? NaN;
+      return Number(operation.changes.labels?.['mark']);
     case 'replay':
       return operation.runAt;
     case 'request_cancel':

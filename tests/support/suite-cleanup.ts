@@ -9,5 +9,5 @@ export function suiteCleanup(): Cleanup {
   after(async () => {
     for (const step of steps.reverse()) await step();
   });
-  return { after: (step) => void steps.push(step as Step) };
+  return { after: (step) => void steps.push(step) };
 }

@@ -82,7 +82,7 @@ function markOfTransition(before: JobRow, after: JobRow): string | number | null
   }
   switch (after.status) {
     case JobStatus.scheduled:
-      return before.status === JobStatus.dead ? after.runAt : after.maxAttempts;
+      return before.status === JobStatus.dead ? after.runAt : after.labels['mark'];
     case JobStatus.enqueued:
       return after.enqueuedAt;
     case JobStatus.running:

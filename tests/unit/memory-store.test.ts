@@ -86,9 +86,9 @@ describe('faults of the stores in memory', () => {
 async function rowsOf(stores: MemoryStores): Promise<ReadonlyMap<string, unknown>> {
   const rows = await stores.jobs.read([...stores.rows.keys()]);
   return new Map(
-    [...rows.values()].map(({ jobId, status, attempt, runAt, cancelRequested, leaseUntil, deadlineAt }) => [
+    [...rows.values()].map(({ jobId, status, attempt, runAt, cancelRequested, leaseUntil, deadlineAt, finishedAt }) => [
       jobId,
-      { status, attempt, runAt, cancelRequested, leaseUntil, deadlineAt },
+      { status, attempt, runAt, cancelRequested, leaseUntil, deadlineAt, finishedAt },
     ]),
   );
 }

@@ -224,7 +224,8 @@ describe('a round without an answer', () => {
       stores.failNext('cohorts.apply', { kind: 'late', afterMs: 2 * ROUND_MS });
       assert.deepEqual(await outcomesOf([operationOn(job, edge, 7)]), [{ kind: 'applied' }]);
       await clock.advance(5_000);
-      assert.deepEqual(changes(), Array<number>(times).fill(7));
+      // A change may be made twice: the job is still scheduled after it.
+      assert.deepEqual(changes(), Array<number>(edge === 'change' ? 2 : times).fill(7));
     });
   }
 

@@ -50,7 +50,7 @@ export class JobCreator {
   async createBatch(batch: CreateJobs): Promise<Result<readonly Result<CreatedJob>[]>> {
     const { idempotencyKey, jobs } = batch;
     if (idempotencyKey !== null) return withStore(() => this.#createKeyedBatch(batch, idempotencyKey));
-    return ok(await Promise.all(jobs.map((job) => (job.ok ? this.create(job.value) : job))));
+    return ok(await Promise.all(jobs.map(async (job) => (job.ok ? this.create(job.value) : job))));
   }
 
   /** The job of a key, or with `<key>/<i>` item i of a batch's key. */

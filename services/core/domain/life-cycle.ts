@@ -116,13 +116,14 @@ export type LapseKind = 'lease_passed' | 'deadline_passed';
 
 /**
  * The running attempt outlived its lease or its time limit; Cassandra's clock has the last word inside the round. A worker
- * that was never heard of may never have got its claim's answer: such an end is not counted, LOST_CLAIMS_MAX times. The
+ * that was never heard of within its lease may never have got its claim's answer: such an end is not counted,
+ * LOST_CLAIMS_MAX times; a time limit is always counted, since short ones pass before the first heartbeat is due. The
  * first lapse goes straight back to the queue, later ones in a row wait a backoff, for a job may be killing its workers.
  */
 export function decideLapse(row: JobRow, kind: LapseKind, now: EpochMs, fraction: number): AttemptDecision {
-  const lostClaim = !row.heard && row.lostClaims < LOST_CLAIMS_MAX;
-  const tries = lostClaim ? row.tries : row.tries + 1;
   const timedOut = kind === 'deadline_passed';
+  const lostClaim = !timedOut && !row.heard && row.lostClaims < LOST_CLAIMS_MAX;
+  const tries = lostClaim ? row.tries : row.tries + 1;
   const error = timedOut ? `ran past timeout_s ${row.timeoutS}` : `no heartbeat within lease_s ${row.leaseS}`;
   const end: AttemptEnd = { endedAt: now, outcome: timedOut ? Outcome.timedOut : Outcome.leaseExpired, error };
   const lapses = row.lapses + 1;

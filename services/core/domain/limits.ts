@@ -113,8 +113,8 @@ export const DEAD_RETENTION_DEFAULT_DAYS = 30;
 
 // Shard leases (section 10).
 export const SHARDS_DEFAULT = 64;
-export const SHARD_LEASE_TTL_DEFAULT_MS = 8 * SECOND_MS;
-export const SHARD_LEASE_RENEW_DEFAULT_MS = 2 * SECOND_MS;
+export const SHARD_LEASE_TTL_DEFAULT_MS = 6 * SECOND_MS;
+export const SHARD_LEASE_RENEW_DEFAULT_MS = 1.5 * SECOND_MS;
 /** An owner stops acting this long before its lease can lapse. */
 export const SHARD_LEASE_SAFETY_MS = SECOND_MS;
 

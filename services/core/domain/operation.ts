@@ -225,8 +225,8 @@ export function bearsMark(operation: Operation, row: JobRow | undefined): boolea
     case 'change':
       return bearsChanges(operation.changes, row);
     case 'replay':
-      // Its run_at is ours alone until the job runs again, and then the attempt has moved on from the dead one.
-      return row.status !== JobStatus.dead && (row.runAt === operation.runAt || row.attempt > operation.expect.attempt);
+      // The job keeps our run_at until its next attempt ends.
+      return row.status !== JobStatus.dead && row.runAt === operation.runAt;
   }
 }
 

@@ -1,4 +1,4 @@
-import type { AttemptEnd, JobRow } from '../domain/job.ts';
+import type { JobRow } from '../domain/job.ts';
 import type { JobStatus, Outcome, Priority } from '../domain/job-status.ts';
 import type { EpochMs } from '../domain/time.ts';
 
@@ -40,9 +40,14 @@ export interface HistoryStore {
   readDeadLetters(range: DeadLetterRange): AsyncIterable<readonly DeadLetter[]>;
 }
 
-/** What a terminal row says of its own end: the same for whoever writes it, so that a repeat lands on the same row. */
-export function finishedJobOf(row: JobRow, end: AttemptEnd | undefined): FinishedJob | null {
+/**
+ * What a terminal row says of its own end: the same for whoever writes it, so that a repeat lands on the same row.
+ * @param last the end of its last attempt, where the row does not hold it yet.
+ */
+export function finishedJobOf(row: JobRow, last = row.ends.get(row.attempt)): FinishedJob | null {
   if (row.finishedAt === null) return null;
+  // A job cancelled while it waited was ended by no attempt, though one may have failed before.
+  const end = last?.endedAt === row.finishedAt ? last : undefined;
   const start = row.starts.get(row.attempt);
   return {
     jobId: row.jobId,

@@ -1,0 +1,105 @@
+// What every service stands on, over the stores and the bus in memory, for tests of one use-case or duty at a time.
+
+import { JobCreator } from '../../services/api/use-cases/create-job.ts';
+import { KeyedCalls } from '../../services/api/use-cases/keyed-calls.ts';
+import { OpenCohorts } from '../../services/api/use-cases/open-cohorts.ts';
+import { JobWriter } from '../../services/api/use-cases/write-job.ts';
+import { COHORT_SIZE, SHARDS_DEFAULT } from '../../services/core/domain/limits.ts';
+import { WaitingCanceller } from '../../services/core/moves/cancel-waiting.ts';
+import { AttemptEnder } from '../../services/core/moves/end-attempt.ts';
+import { ReadyPublisher } from '../../services/core/moves/ready-publisher.ts';
+import { Rounds } from '../../services/core/rounds/rounds.ts';
+import { Timers } from '../../services/core/timers/timers.ts';
+import { FakeClock } from './fake-clock.ts';
+import { MemoryBus, type BusMethod } from './memory-bus.ts';
+import { MemoryStores, type Fault, type StoreCall, type StoreMethod } from './memory-store.ts';
+import { scriptedRandom } from './scripted-random.ts';
+import { silentLog, silentTelemetry } from './silent-telemetry.ts';
+
+export type BenchEvent = StoreMethod | BusMethod | 'row changed';
+
+export interface CoreBenchOptions {
+  /** Called as each call to a store or the bus begins, and as each row of `jobs` changes. */
+  readonly onEvent?: (event: BenchEvent) => void;
+  /** What befalls a call to a store. */
+  readonly strikes?: (call: StoreCall) => Fault | undefined;
+  /** How far Cassandra's clock is ahead of the process's. */
+  readonly serverAheadMs?: number;
+}
+
+export function coreBench({ onEvent, strikes, serverAheadMs = 0 }: CoreBenchOptions = {}) {
+  const clock = new FakeClock();
+  const events: BenchEvent[] = [];
+  const note = (event: BenchEvent): void => {
+    events.push(event);
+    onEvent?.(event);
+  };
+  const stores = new MemoryStores({
+    clock,
+    serverNow: () => clock.now() + serverAheadMs,
+    plan: (call) => {
+      note(call.method);
+      return strikes?.(call);
+    },
+  });
+  const bus = new MemoryBus({
+    clock,
+    plan: ({ method }) => {
+      note(method);
+      return undefined;
+    },
+  });
+  const connection = bus.connect();
+  const { queue, hints } = connection;
+  const { jobs: reader, history } = stores;
+  const [random, telemetry, log] = [scriptedRandom(), silentTelemetry, silentLog];
+  const rounds = new Rounds({ store: stores.cohorts, reader, clock, telemetry });
+  const timers = new Timers({ store: stores.timers, hints, clock });
+  const publisher = new ReadyPublisher({ queue, clock });
+  const canceller = new WaitingCanceller({ rounds, history, clock, log });
+  const ender = new AttemptEnder({ rounds, timers, history, publisher, telemetry, log });
+
+  // Rows that a test lays down by itself are set before it begins; see `begin`.
+  const setRow = stores.rows.set.bind(stores.rows);
+  const begin = (): void => {
+    events.length = 0;
+    stores.rows.set = (jobId, row) => {
+      const rows = setRow(jobId, row);
+      note('row changed');
+      return rows;
+    };
+  };
+  return {
+    parts: {
+      rounds,
+      reader,
+      timers,
+      ender,
+      canceller,
+      history,
+      publisher,
+      queue,
+      hints,
+      clock,
+      random,
+      telemetry,
+      log,
+    },
+    clock,
+    stores,
+    bus,
+    connection,
+    events,
+    begin,
+  };
+}
+
+/** The creates of one process: with open cohorts, and by default the chance, of its own. */
+export function jobCreator({ parts, stores }: Pick<CoreBench, 'parts' | 'stores'>, random = parts.random): JobCreator {
+  const { clock } = parts;
+  const cohorts = new OpenCohorts({ clock, random, shards: SHARDS_DEFAULT, size: COHORT_SIZE });
+  const writer = new JobWriter({ ...parts, random, cohorts, shards: SHARDS_DEFAULT });
+  return new JobCreator({ ...parts, random, writer, keyed: new KeyedCalls(stores.keys), keys: stores.keys });
+}
+
+export type CoreBench = ReturnType<typeof coreBench>;
