@@ -245,7 +245,6 @@ export function cohortStoreSuite(harness: () => CohortStoreHarness): void {
       ...operation.next,
       leaseUntil: null,
       deadlineAt: null,
-      finishedAt: null,
       worker: null,
       ends: new Map([[1, FAILED]]),
     });
