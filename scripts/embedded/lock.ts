@@ -22,3 +22,19 @@ export async function withLock<T>(file: string, step: () => Promise<T>): Promise
     await closed;
   }
 }
+
+/** Takes the lock if nobody holds it, until the returned function is called or we end; null: somebody does. */
+export async function tryLock(file: string): Promise<(() => Promise<void>) | null> {
+  mkdirSync(dirname(file), { recursive: true });
+  const holder = spawn('flock', ['--nonblock', file, 'sh', '-c', 'echo held; read _'], {
+    detached: true,
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  const closed = once(holder, 'close');
+  const isHeld = await Promise.race([once(holder.stdout, 'data').then(() => true), closed.then(() => false)]);
+  if (!isHeld) return null;
+  return async () => {
+    holder.stdin.end();
+    await closed;
+  };
+}

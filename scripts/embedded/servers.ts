@@ -4,7 +4,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type CommitlogSync, DATA_CENTER, startCassandra } from './cassandra.ts';
 import { installCassandra, installCqlsh, installNats } from './install.ts';
-import { withLock } from './lock.ts';
+import { tryLock, withLock } from './lock.ts';
 import { startNats } from './nats.ts';
 import type { Progress } from './progress.ts';
 import { type ServerProcess, assertPortsFree, findServer } from './server-process.ts';
@@ -111,4 +111,17 @@ export function environmentOf(servers: Servers): Record<string, string> {
     }),
     ...(servers.nats && { PUNCTUAL_NATS_SERVERS: servers.nats.contactPoint }),
   };
+}
+
+/**
+ * One quickstart per state folder: a second one, or emptying the data, would take its servers away. Returns what gives the
+ * place up again; throws when a quickstart runs.
+ */
+export async function claimStateDir(stateDir: string): Promise<() => Promise<void>> {
+  const release = await tryLock(join(stateDir, 'quickstart.lock'));
+  if (release !== null) return release;
+  throw new Error(
+    `a quickstart runs already on ${stateDir}: end it with Ctrl-C, or set PUNCTUAL_STATE_DIR to another folder and ` +
+      'PUNCTUAL_PORT_OFFSET to another offset to run a second one beside it',
+  );
 }

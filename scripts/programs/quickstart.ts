@@ -10,6 +10,7 @@ import { assertPortsFree } from '../embedded/server-process.ts';
 import {
   ADDRESS,
   type Servers,
+  claimStateDir,
   environmentOf,
   eraseData,
   findServers,
@@ -156,6 +157,7 @@ function stopOnSignals(): AbortController {
 /** Resolves when the tour is over. Throws when a job of it ended otherwise than it should. */
 async function startAll(options: { fresh: boolean; stopping: AbortSignal; undo: Undo }): Promise<void> {
   const { fresh, stopping, undo } = options;
+  undo.add(await claimStateDir(STATE_DIR));
   const ports = readPorts();
   const servers = await startEmbedded(ports, fresh, undo);
   Object.assign(process.env, environmentOf(servers));

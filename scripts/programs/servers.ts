@@ -3,7 +3,15 @@
 import { parseArgs } from 'node:util';
 import { runProgram } from '../lib/run-program.ts';
 import { showProgress } from '../embedded/progress.ts';
-import { type Servers, environmentOf, eraseData, findServers, startServers, stopServers } from '../embedded/servers.ts';
+import {
+  type Servers,
+  claimStateDir,
+  environmentOf,
+  eraseData,
+  findServers,
+  startServers,
+  stopServers,
+} from '../embedded/servers.ts';
 import { CACHE_DIR, STATE_DIR, readCommitlogSync, readHeapMb, readPorts } from '../embedded/settings.ts';
 
 const HELP = `usage: scripts/servers start|stop|status|env [--fresh] [--json]
@@ -67,8 +75,12 @@ async function main(): Promise<void> {
     console.log(HELP);
     return;
   }
-  if (values.fresh === true || command === 'stop') await stopServers(findServers(STATE_DIR));
-  if (values.fresh === true) eraseData(STATE_DIR);
+  if (values.fresh === true || command === 'stop') {
+    const release = await claimStateDir(STATE_DIR);
+    await stopServers(findServers(STATE_DIR));
+    if (values.fresh === true) eraseData(STATE_DIR);
+    await release();
+  }
   switch (command) {
     case 'start': {
       const servers = await startServers({

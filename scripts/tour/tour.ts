@@ -62,7 +62,9 @@ function startSampleWorker({ apiUrl, natsServers }: TourPlaces): ChildProcess {
     detached: true,
   });
   console.log(`\nA worker takes the jobs of the queue "${QUEUE}" from JetStream:`);
-  console.log(`  node services/client/sample-worker.ts --queue ${QUEUE} --api ${apiUrl} --nats ${natsServers}\n`);
+  console.log(
+    `  ./node_modules/.bin/node services/client/sample-worker.ts --queue ${QUEUE} --api ${apiUrl} --nats ${natsServers}\n`,
+  );
   return worker;
 }
 
@@ -172,7 +174,7 @@ function faultsOf({ what, ids, ends, attempts, seen }: Followed): string[] {
 
 /** The same history by cqlsh, as an auditor reads it. */
 async function showAudit(jobId: string, cqlsh: readonly string[]): Promise<void> {
-  console.log(`\nThe audit of one job: ./scripts/punctual cql job ${jobId} | cqlsh\n`);
+  console.log(`\nThe audit of one job: ./scripts/punctual cql job ${jobId} | ${cqlsh.join(' ')}\n`);
   const audit = spawn(join(ROOT, 'scripts/punctual'), ['cql', 'job', jobId], { stdio: ['ignore', 'pipe', 'inherit'] });
   const [program = '', ...args] = cqlsh;
   const shell = spawn(program, args, { stdio: [audit.stdout, 'inherit', 'inherit'] });

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { type ClaimedJob, type JobContext, JobFailure, Worker } from './index.ts';
 
-const HELP = `usage: node services/client/sample-worker.ts [--queue <name>] [options]
+const HELP = `usage: ./node_modules/.bin/node services/client/sample-worker.ts [--queue <name>] [options]
 
 Works the jobs of a queue, until SIGINT or SIGTERM: then it finishes those in hand.
 

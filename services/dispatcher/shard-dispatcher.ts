@@ -95,8 +95,7 @@ export class ShardDispatcher {
 
   /** Null also while nothing may be fired: a tick takes it up again. */
   nextFireAt(): EpochMs | null {
-    const mayFire =
-      this.#inFlight < IN_FLIGHT_MAX && this.#parts.publisher.room() > 0 && this.#parts.holds(this.shard);
+    const mayFire = this.#inFlight < IN_FLIGHT_MAX && this.#parts.publisher.room() > 0 && this.#parts.holds(this.shard);
     return mayFire ? this.#scanner.nextFireAt() : null;
   }
 

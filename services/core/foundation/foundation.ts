@@ -14,7 +14,7 @@ import { ReadyPublisher } from '../moves/ready-publisher.ts';
 import { Rounds } from '../rounds/rounds.ts';
 import { ClockGuard } from '../runtime/clock-guard.ts';
 import type { ServiceContext } from '../runtime/run-service.ts';
-import { SCHEMA_VERSION } from '../storage/schema-version.ts';
+import { requireSchema, SCHEMA_VERSION } from '../storage/schema-version.ts';
 import { openSession } from '../storage/session.ts';
 import { createStores, type Stores } from '../storage/stores.ts';
 import { Timers } from '../timers/timers.ts';
@@ -68,7 +68,11 @@ export async function layFoundation(context: ServiceContext, options: Foundation
   const bus = connectBus({ ...config.nats, name: config.memberId }, { clock, log });
   context.onStop('nats', () => bus.close());
   context.addReadyCheck({ name: 'nats', required: options.busRequired, problem: () => bus.problem() });
-  context.addReadyCheck({ name: 'cassandra', required: true, problem: () => session.problem() });
+  context.addReadyCheck({
+    name: 'cassandra',
+    required: true,
+    problem: async () => session.problem() ?? (await requireSchema(session).then(() => null)),
+  });
 
   const busClock = createBusClock({ prefix }, { bus });
   const clockGuard = new ClockGuard({
