@@ -84,6 +84,8 @@ export class Worker {
   readonly #token = randomUUID();
   readonly #stopping = new AbortController();
   readonly #running = new Set<RunningAttempt>();
+  /** Job and attempt of what is being claimed or run. */
+  readonly #inHand = new Set<string>();
   #occupied = 0;
   #onSlotFree: (() => void) | undefined;
   #claimsFail = false;
@@ -181,6 +183,22 @@ export class Worker {
 
   /** Never rejects. */
   async #work(message: ReadyMessage): Promise<void> {
+    const key = `${message.jobId} ${message.attempt}`;
+    // Delivered again while we claim or run it, its acknowledgement lost or late: a claim would find our own mark, and the same
+    // attempt would run twice. Not acknowledged, for the first claim may still fail and need the message.
+    if (this.#inHand.has(key)) {
+      message.giveBack(GIVE_BACK_MAX_MS);
+      return;
+    }
+    this.#inHand.add(key);
+    try {
+      await this.#workOnce(message);
+    } finally {
+      this.#inHand.delete(key);
+    }
+  }
+
+  async #workOnce(message: ReadyMessage): Promise<void> {
     const job = await this.#claim(message);
     if (job === null) return;
     const attempt = new RunningAttempt(job);

@@ -252,6 +252,26 @@ describe('the worker', async () => {
     await eventually(async () => (await left()) === 0, 'nothing is left');
   });
 
+  it('runs no attempt twice at once, however often its message comes', async (test) => {
+    const { api, queue, start, left } = await fixture(test);
+    api.override = (path, item) => {
+      const isOver = api.completed.some((each) => each['job_id'] === item['job_id']);
+      return path === '/jobs/claim' && isOver ? refusal(409, 'job_finished') : undefined;
+    };
+    const runs: string[] = [];
+    const released = Promise.withResolvers<undefined>();
+    start(({ job_id }) => {
+      runs.push(job_id);
+      return job_id === messageOf(1).jobId ? released.promise : undefined;
+    });
+    await queue.publish([messageOf(1), messageOf(1), messageOf(2)]);
+    await eventually(() => api.completed.length === 1, 'the other job ran, so all three messages came');
+    assert.deepEqual(runs.toSorted(), [messageOf(1).jobId, messageOf(2).jobId].toSorted());
+    released.resolve(undefined);
+    await eventually(async () => (await left()) === 0, 'nothing is left', 10_000);
+    assert.equal(runs.length, 2);
+  });
+
   it('reports again until it is heard, and runs nothing twice for it', async (test) => {
     const { api, queue, start } = await fixture(test);
     let runs = 0;
