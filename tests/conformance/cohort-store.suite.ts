@@ -8,12 +8,14 @@ import { ATTEMPTS_KEPT } from '../../services/core/domain/limits.ts';
 import {
   bearsMark,
   judgeCondition,
+  type Change,
   type Claim,
   type ClockCondition,
   type Create,
   type EndAttempt,
   type Heartbeat,
   type Operation,
+  type Replay,
 } from '../../services/core/domain/operation.ts';
 import type { ApplyResult, CohortStore, JobReader } from '../../services/core/ports/job-store.ts';
 import { fullJobRow, jobRow, newCohort } from '../support/job-row.ts';
@@ -272,6 +274,69 @@ export function cohortStoreSuite(harness: () => CohortStoreHarness): void {
       ['clock', 'clock', 'holds'],
     );
     await applies(operations[0]!, operations[2]!);
+  });
+
+  it('asks a running attempt to stop, and only the one that is named', async () => {
+    const job = await running();
+    const request: Operation = { edge: 'request_cancel', jobId: job.jobId, attempt: job.attempt };
+    await loses({ ...request, attempt: job.attempt + 1 });
+    await applies(request);
+    const row = await read(job.jobId);
+    assert.deepEqual(row, { ...job, cancelRequested: true });
+    assert.ok(bearsMark(request, row));
+    // Again is as good.
+    await applies(request);
+    const waiting = jobRow(newCohort(), 0);
+    await applies(create(waiting));
+    await loses({ edge: 'request_cancel', jobId: waiting.jobId, attempt: 0 });
+  });
+
+  it('changes what a scheduled job is to do, leaves the rest, and takes away what is null', async () => {
+    const job = fullJobRow(newCohort(), 0);
+    const scheduled: JobRow = { ...job, status: JobStatus.scheduled };
+    await applies(create(scheduled));
+    const change = (changes: Change['changes']): Change => {
+      const { jobId, attempt, runAt } = scheduled;
+      return { edge: 'change', jobId, expect: { attempt, runAt }, changes };
+    };
+    await loses({ ...change({ maxAttempts: 9 }), expect: { attempt: job.attempt, runAt: job.runAt + 1 } });
+    const some = change({ payload: '{"n": 1.10}', payloadBytes: 11, labels: { a: 'b' }, priority: 'low' });
+    await applies(some);
+    assert.deepEqual(await read(job.jobId), { ...scheduled, ...some.changes });
+    const none = change({ payload: null, payloadBytes: 0, labels: {}, expiresAt: null });
+    await applies(none);
+    assert.deepEqual(await read(job.jobId), { ...scheduled, ...some.changes, ...none.changes });
+    const rest = change({
+      runAt: job.runAt + 60_000,
+      scheduledFor: job.runAt + 60_000,
+      maxAttempts: 9,
+      timeoutS: 7,
+      retry: { kind: 'fixed', baseS: 0.5, factor: 1, capS: 60, jitter: 'none' },
+      expiresAt: job.runAt + 120_000,
+    });
+    await applies(rest);
+    const row = await read(job.jobId);
+    assert.deepEqual(row, { ...scheduled, ...some.changes, ...none.changes, ...rest.changes });
+    assert.ok(bearsMark(rest, row));
+    await loses(rest);
+  });
+
+  it('gives a dead job its tries again, once for each death', async () => {
+    const job = await running({}, { lapses: 1, lostClaims: 2, tries: 3 });
+    const death = endAttempt(job, 'before_deadline');
+    const next = { ...death.next, status: JobStatus.dead, finishedAt: FAILED.endedAt, reason: 'attempts' };
+    await applies({ ...death, next });
+    const dead = await read(job.jobId);
+    const expect = { attempt: dead.attempt, runAt: dead.runAt, finishedAt: FAILED.endedAt };
+    const replay: Replay = { edge: 'replay', jobId: job.jobId, expect, runAt: dead.runAt + 5 };
+    const { rows } = await loses({ ...replay, expect: { ...expect, finishedAt: FAILED.endedAt + 1 } });
+    assert.equal(rows.get(job.jobId)?.finishedAt, FAILED.endedAt);
+    await applies(replay);
+    const again = { status: JobStatus.scheduled, runAt: dead.runAt + 5, tries: 0, lapses: 0, lostClaims: 0 };
+    const row = await read(job.jobId);
+    assert.deepEqual(row, { ...dead, ...again, finishedAt: null, reason: null });
+    assert.ok(bearsMark(replay, row));
+    await loses(replay);
   });
 
   it('cancels what waits', async () => {
