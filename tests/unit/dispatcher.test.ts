@@ -80,7 +80,30 @@ describe('a dispatcher', () => {
     ]);
   });
 
-  it('publishes a job that is due in 24.8 days then, not before', async () => {
+  it('R030 publishes nothing of a job delayed by 6 h before its time, and then one message for one attempt', async () => {
+    const { create, start, run, published, clock, stores, dispatcher } = bench();
+    const sixHoursMs = 6 * 3_600_000;
+    create(due(0, sixHoursMs));
+    await start();
+    for (let hour = 0; hour < 5; hour += 1) {
+      clock.step({ wallMs: 3_600_000, monotonicMs: 3_600_000 });
+      await run(2);
+      assert.deepEqual(published(), []);
+    }
+    clock.step({ wallMs: 3_600_000 - 15_000, monotonicMs: 3_600_000 - 15_000 });
+    dispatcher.lost(SHARD);
+    stores.positions.set(`dispatch ${SHARD}`, clock.now());
+    await start();
+    await run(4);
+    assert.deepEqual(published(), []);
+    await run(5);
+    assert.deepEqual(
+      published().map(([, attempt, at]) => [attempt, at]),
+      [[1, sixHoursMs]],
+    );
+  });
+
+  it('R085 publishes a job that is due in 24.8 days then, not before', async () => {
     const { create, start, run, published, clock, stores, dispatcher } = bench();
     create(due(0, 2 ** 31));
     await start();

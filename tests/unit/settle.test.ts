@@ -7,6 +7,8 @@ import type { JobRow } from '../../services/core/domain/job.ts';
 import { JobStatus } from '../../services/core/domain/job-status.ts';
 import { HOUR_MS, MINUTE_MS, PUBLISHED_SLACK_MS, SECOND_MS } from '../../services/core/domain/limits.ts';
 import type { DeadlineEntry } from '../../services/core/domain/operation.ts';
+import { AttemptEnder } from '../../services/core/moves/end-attempt.ts';
+import { Rounds } from '../../services/core/rounds/rounds.ts';
 import { Settler, type Found } from '../../services/reaper/settle.ts';
 import { coreBench, type CoreBench, type CoreBenchOptions } from '../support/core-bench.ts';
 import { FAKE_START } from '../support/fake-clock.ts';
@@ -16,6 +18,9 @@ import { runningJob } from '../support/operations.ts';
 const COHORT = 'j_0123456789abc';
 const OTHER_COHORT = 'j_abcdefghjkmnp';
 const AGAIN = { again: FAKE_START + SECOND_MS };
+
+/** Ten cohorts of fifty. */
+const newCohortOf = (index: number): string => `j_${String(Math.floor(index / 50)).padStart(13, '0')}`;
 
 const foundOf = (job: JobRow, overrides: Partial<Found> = {}): Found => ({
   jobId: job.jobId,
@@ -62,6 +67,30 @@ describe('a job that a row names and a read does not find', () => {
     const reader = { read: (ids: readonly string[], how = {}) => stores.jobs.read('serial' in how ? ids : [], how) };
     await clock.until(new Settler({ ...parts, reader }).settle([foundOf(job)]));
     assert.equal(stores.rows.get(job.jobId)?.status, JobStatus.enqueued);
+  });
+});
+
+describe('reapers that do not know of each other', () => {
+  it('R032 give 500 lapsed jobs back once each, however many find them in the same tick', async () => {
+    const jobs = Array.from({ length: 500 }, (_, index) =>
+      runningJob(newCohortOf(index), index % 50, { leaseUntil: FAKE_START - 1, heard: true }),
+    );
+    const core = bench(jobs);
+    const { parts, stores, clock } = core;
+    const settlers = [0, 1, 2].map(() => {
+      // Rounds are what a process shares: three processes have three.
+      const rounds = new Rounds({ ...parts, store: stores.cohorts });
+      return new Settler({ ...parts, rounds, ender: new AttemptEnder({ ...parts, rounds }) });
+    });
+    const found = jobs.map((job) => foundOf(job));
+    await clock.until(Promise.all(settlers.map((settler) => settler.settle(found))));
+    for (const job of jobs) {
+      const row = core.row(job);
+      assert.deepEqual(
+        [row?.status, row?.attempt, row?.tries, row?.lapses, row?.ends.size],
+        [JobStatus.enqueued, 1, 1, 1, 1],
+      );
+    }
   });
 });
 

@@ -1,0 +1,53 @@
+// R075: what the driver may send again by itself, and what it must not.
+
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { QueryOptions } from 'cassandra-driver';
+import { HISTORY_STATEMENTS } from '../../services/core/storage/cql/history-statements.ts';
+import { JOB_STATEMENTS } from '../../services/core/storage/cql/job-statements.ts';
+import { KEY_STATEMENTS } from '../../services/core/storage/cql/key-statements.ts';
+import { SETTINGS_STATEMENTS } from '../../services/core/storage/cql/settings-statements.ts';
+import { STATEMENTS } from '../../services/core/storage/cql/statements.ts';
+import { TIMER_STATEMENTS } from '../../services/core/storage/cql/timer-statements.ts';
+import { Session } from '../../services/core/storage/session.ts';
+import { silentTelemetry } from '../support/silent-telemetry.ts';
+
+const writesOf = (statements: readonly string[]): readonly string[] =>
+  statements.filter((cql) => !cql.trimStart().startsWith('SELECT'));
+
+describe('R075 a statement', () => {
+  it('of a table of conditional writes is conditional', () => {
+    for (const cql of writesOf([...JOB_STATEMENTS, ...KEY_STATEMENTS, ...SETTINGS_STATEMENTS])) {
+      assert.match(cql, /\bIF\b/, cql);
+    }
+  });
+
+  it('of a table of plain writes says the same whenever it is sent', () => {
+    for (const cql of writesOf([...TIMER_STATEMENTS, ...HISTORY_STATEMENTS])) {
+      assert.doesNotMatch(cql, /\bIF\b|now\(\)|uuid\(\)|= *\w+ *[+-]/i, cql);
+    }
+  });
+
+  it('belongs to one of the groups above', () => {
+    const grouped = [JOB_STATEMENTS, KEY_STATEMENTS, SETTINGS_STATEMENTS, TIMER_STATEMENTS, HISTORY_STATEMENTS].flat();
+    assert.deepEqual(STATEMENTS.toSorted(), grouped.toSorted());
+  });
+
+  it('is sent as idempotent only when it is plain or a read', async () => {
+    const sent: (boolean | undefined)[] = [];
+    const client = {
+      hosts: new Map(),
+      on: () => undefined,
+      execute: (_cql: string, _values: unknown, options: QueryOptions) => {
+        sent.push(options.isIdempotent);
+        return Promise.resolve({ rows: [], wasApplied: () => true });
+      },
+    };
+    const session = new Session({ client, loadBalancing: {} } as never, 'any', silentTelemetry);
+    const statement = { cql: 'any', values: [] };
+    await session.conditional([statement]);
+    await session.write([statement]);
+    await session.read(statement);
+    assert.deepEqual(sent, [false, true, true]);
+  });
+});
