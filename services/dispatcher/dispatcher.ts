@@ -1,6 +1,7 @@
 import { CURSOR_REWIND_MS, SECOND_MS, TICK_MS } from '../core/domain/limits.ts';
 import type { EpochMs } from '../core/domain/time.ts';
 import type { DueHints } from '../core/ports/due-hints.ts';
+import { spreadOver } from '../core/runtime/spread-over.ts';
 import { waitAtMost } from '../core/runtime/wait-at-most.ts';
 import { ShardDispatcher, type ShardDispatcherParts } from './shard-dispatcher.ts';
 
@@ -15,6 +16,8 @@ interface OwnedShard {
   readonly stopListening: () => void;
 }
 
+/** Shards are not read all at once: see spreadOver. */
+const TICK_SPREAD_MS = 0.8 * TICK_MS;
 const DRAIN_MAX_MS = 5 * SECOND_MS;
 const DRAIN_LOOK_MS = 20;
 
@@ -50,8 +53,11 @@ export class Dispatcher {
    */
   async runOnce(): Promise<void> {
     for (const shard of this.#awaited) void this.#takeUp(shard);
-    const ticks = [...this.#owned.values()].map(({ dispatcher }) => this.#tick(dispatcher));
-    await waitAtMost(this.#parts.clock, TICK_MS, Promise.all(ticks));
+    const { clock } = this.#parts;
+    const ticks = spreadOver(clock, TICK_SPREAD_MS, [...this.#owned.values()], ({ dispatcher }) =>
+      this.#tick(dispatcher),
+    );
+    await waitAtMost(clock, TICK_MS, ticks);
   }
 
   /** Before a graceful end: starts nothing more, waits for what is in hand, saves where every shard stands. */

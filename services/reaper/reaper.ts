@@ -3,6 +3,7 @@ import type { EpochMs } from '../core/domain/time.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { Log, Telemetry } from '../core/ports/telemetry.ts';
 import type { CursorRole, CursorStore, TimerStore } from '../core/ports/timer-store.ts';
+import { spreadOver } from '../core/runtime/spread-over.ts';
 import { waitAtMost } from '../core/runtime/wait-at-most.ts';
 import type { Timers } from '../core/timers/timers.ts';
 import { foundDeadline, ShardDeadlines } from './deadlines.ts';
@@ -50,6 +51,8 @@ interface Published {
 /** Shards whose lost messages are published again at the same time. */
 const WALKS_AT_ONCE = 4;
 const PASS_WAIT_MS = SECOND_MS;
+/** Shards are not read all at once: see spreadOver. */
+const PASS_SPREAD_MS = 0.8 * SECOND_MS;
 
 /** The duties of the shards that this process owns: deadlines each second, second looks at the closed minutes of both tables. */
 export class Reaper {
@@ -135,9 +138,9 @@ export class Reaper {
   }
 
   async #forEachShard(duty: 'deadlines' | 'looks', work: (owned: OwnedShard) => Promise<void>): Promise<void> {
-    const { holds, log } = this.#parts;
-    await this.#waitFor(
-      [...this.#owned.values()].map(async (owned) => {
+    const { holds, clock, log } = this.#parts;
+    await this.#waitFor([
+      spreadOver(clock, PASS_SPREAD_MS, [...this.#owned.values()], async (owned) => {
         if (owned.busy.has(duty) || !holds(owned.shard)) return;
         owned.busy.add(duty);
         try {
@@ -148,7 +151,7 @@ export class Reaper {
           owned.busy.delete(duty);
         }
       }),
-    );
+    ]);
   }
 
   /** What is slow goes on by itself, so that the next pass over the other shards does not wait for it. */
