@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { closest } from '../core/contract/closest.ts';
+import { parseInstant } from '../core/contract/instant.ts';
 import { bucketOf, dayOf, hourOf } from '../core/domain/bucket.ts';
 import { cohortOf, isJobId } from '../core/domain/ids.ts';
 import type { EpochMs } from '../core/domain/time.ts';
@@ -135,9 +136,9 @@ function wholeNumber(text: string): string {
 function utc(text: string): EpochMs {
   const [, day, time = '00:00'] =
     /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2})(?::\d{2}(?:\.\d+)?)?(?:Z|\+00:?00)?)?$/.exec(text) ?? [];
-  const at = day === undefined ? Number.NaN : Date.parse(`${day}T${time}:00.000Z`);
-  if (Number.isNaN(at)) throw new UsageError(`no UTC time such as 2026-11-15T06:00 or 2026-11-15: ${text}`);
-  return at;
+  const parsed = parseInstant(`${day}T${time}:00Z`);
+  if (!parsed.ok) throw new UsageError(`no UTC time such as 2026-11-15T06:00 or 2026-11-15: ${text}`);
+  return parsed.epochMs;
 }
 
 function quoted(text: string): string {
