@@ -110,8 +110,8 @@ export class ShardDispatcher {
     const fresh = due.filter((held) => !held.late);
     const late = due.filter((held) => held.late);
     for (const held of fresh) {
-      // The creator of a direct row publishes the job itself; only the second look needs the row.
       const unpublished = this.#unpublished.get(held.row);
+      // The creator of a direct row publishes the job itself; only the second look needs the row.
       if (held.row.direct) this.#finish(held);
       else if (unpublished !== undefined) void this.#carryOut(held, { kind: 'publish', attempt: unpublished });
       else void this.#carryOut(held, { kind: 'enqueue', attempt: held.row.attempt });
