@@ -1,4 +1,4 @@
-import { layFoundation } from '../core/foundation/foundation.ts';
+import { layFoundation, type LayFoundation } from '../core/foundation/foundation.ts';
 import type { ServiceContext } from '../core/runtime/run-service.ts';
 import { JobCanceller } from './use-cases/cancel-job.ts';
 import { JobChanger } from './use-cases/change-job.ts';
@@ -20,9 +20,9 @@ export interface ApiParts {
 }
 
 /** Puts the api's use-cases together on the stores and the bus. */
-export async function composeUseCases(context: ServiceContext): Promise<ApiParts> {
+export async function composeUseCases(context: ServiceContext, lay: LayFoundation = layFoundation): Promise<ApiParts> {
   const { config, clock, random, telemetry, log } = context;
-  const foundation = await layFoundation(context, {
+  const foundation = await lay(context, {
     busRequired: false,
     // Called with rounds in flight, long after the cohorts are there.
     onRoundStart: (cohort) => {

@@ -1,14 +1,17 @@
-import { layFoundation } from '../core/foundation/foundation.ts';
+import { layFoundation, type LayFoundation } from '../core/foundation/foundation.ts';
 import { TICK_MS } from '../core/domain/limits.ts';
 import { ShardOwner } from '../core/ownership/shard-owner.ts';
 import { startLoop } from '../core/runtime/loop.ts';
-import type { Compose } from '../core/runtime/run-service.ts';
+import type { Compose, ServiceContext } from '../core/runtime/run-service.ts';
 import { Dispatcher } from './dispatcher.ts';
 
 /** Puts the dispatcher together: shard ownership tells it what to scan, one loop ticks it. */
-export const composeDispatcher: Compose = async (context) => {
+export async function composeDispatcher(
+  context: ServiceContext,
+  lay: LayFoundation = layFoundation,
+): ReturnType<Compose> {
   const { config, clock, random, telemetry, log } = context;
-  const foundation = await layFoundation(context, { busRequired: true });
+  const foundation = await lay(context, { busRequired: true });
   const { stores, rounds, timers, publisher, canceller, hints, leases, clusterStartedAt } = foundation;
 
   const dispatcher = new Dispatcher({
@@ -56,4 +59,4 @@ export const composeDispatcher: Compose = async (context) => {
   });
   context.onStop('dispatch loop', () => loop.stop());
   return { schemaVersion: foundation.schemaVersion };
-};
+}

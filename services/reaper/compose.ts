@@ -1,8 +1,8 @@
-import { layFoundation } from '../core/foundation/foundation.ts';
+import { layFoundation, type LayFoundation } from '../core/foundation/foundation.ts';
 import { SECOND_MS } from '../core/domain/limits.ts';
 import { ShardOwner } from '../core/ownership/shard-owner.ts';
 import { startLoop, type Loop } from '../core/runtime/loop.ts';
-import type { Compose } from '../core/runtime/run-service.ts';
+import type { Compose, ServiceContext } from '../core/runtime/run-service.ts';
 import { Reaper } from './reaper.ts';
 import { ReadyWatch } from './ready-watch.ts';
 import { Republisher } from './republish.ts';
@@ -13,10 +13,10 @@ const SECOND_LOOKS_EVERY_MS = 5 * SECOND_MS;
 const READY_WATCH_EVERY_MS = 3 * SECOND_MS;
 
 /** Puts the reaper together: shard ownership tells it what to look after, two loops do its duties. */
-export const composeReaper: Compose = async (context) => {
+export async function composeReaper(context: ServiceContext, lay: LayFoundation = layFoundation): ReturnType<Compose> {
   const { config, clock, random, telemetry, log } = context;
-  const foundation = await layFoundation(context, { busRequired: true });
-  const { stores, bus, rounds, timers, publisher, canceller, ender, queue, leases, clusterStartedAt } = foundation;
+  const foundation = await lay(context, { busRequired: true });
+  const { stores, rounds, timers, publisher, canceller, ender, queue, leases, clusterStartedAt } = foundation;
 
   const settler = new Settler({
     reader: stores.jobs,
@@ -72,7 +72,7 @@ export const composeReaper: Compose = async (context) => {
     start('second looks', SECOND_LOOKS_EVERY_MS, () => reaper.lookAgain()),
     watch,
   ];
-  const unwatch = bus.onConnected(() => {
+  const unwatch = foundation.onBusConnected(() => {
     watch.wake();
   });
   context.onStop('duties', async () => {
@@ -80,4 +80,4 @@ export const composeReaper: Compose = async (context) => {
     await Promise.all(loops.map((loop) => loop.stop()));
   });
   return { schemaVersion: foundation.schemaVersion };
-};
+}

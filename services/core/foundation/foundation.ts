@@ -1,9 +1,10 @@
 import { SECOND_MS } from '../domain/limits.ts';
 import type { EpochMs } from '../domain/time.ts';
+import type { ClockSource } from '../ports/clock-source.ts';
 import type { DueHints } from '../ports/due-hints.ts';
 import type { ReadyQueue } from '../ports/ready-queue.ts';
 import type { ShardLeases } from '../ports/shard-leases.ts';
-import { connectBus, type BusConnection } from '../bus/connection.ts';
+import { connectBus } from '../bus/connection.ts';
 import { createBusClock } from '../bus/bus-clock.ts';
 import { createDueHints } from '../bus/due-hints.ts';
 import { createReadyQueue } from '../bus/ready-queue.ts';
@@ -19,13 +20,20 @@ import { openSession } from '../storage/session.ts';
 import { createStores, type Stores } from '../storage/stores.ts';
 import { Timers } from '../timers/timers.ts';
 
-/** What every service stands on: the stores, the bus, and the core's one way of writing to them. */
-export interface Foundation {
+/** Cassandra and NATS as one process reaches them. */
+export interface Connections {
   readonly stores: Stores;
-  readonly bus: BusConnection;
   readonly queue: ReadyQueue;
   readonly hints: DueHints;
   readonly leases: ShardLeases;
+  /** The servers whose clocks can be asked at the moment. */
+  readonly clockSources: () => readonly ClockSource[];
+  /** Calls back now, if NATS is there, and whenever it is there again. */
+  readonly onBusConnected: (callback: () => void) => () => void;
+}
+
+/** What every service stands on: the stores, the bus, and the core's one way of writing to them. */
+export interface Foundation extends Connections {
   readonly rounds: Rounds;
   readonly timers: Timers;
   readonly publisher: ReadyPublisher;
@@ -49,9 +57,15 @@ export interface FoundationOptions {
 /** A cluster's first process may start a little after its first job was accepted by a clock behind. */
 const STARTED_SLACK_MS = 60 * SECOND_MS;
 
+/** How a service gets what it stands on: from real servers, or in the simulation from memory. */
+export type LayFoundation = (context: ServiceContext, options: FoundationOptions) => Promise<Foundation>;
+
 /** Connects and puts together; keeps dialling until both stores answer. Rejects when the schema is too old. */
-export async function layFoundation(context: ServiceContext, options: FoundationOptions): Promise<Foundation> {
-  const { config, clock, random, telemetry, log } = context;
+export const layFoundation: LayFoundation = async (context, options) =>
+  buildFoundation(await connect(context, options), context, options);
+
+async function connect(context: ServiceContext, options: FoundationOptions): Promise<Connections> {
+  const { config, clock, telemetry, log } = context;
   const session = await openSession(config.cassandra, {
     telemetry,
     clock,
@@ -75,20 +89,29 @@ export async function layFoundation(context: ServiceContext, options: Foundation
   });
 
   const busClock = createBusClock({ prefix }, { bus });
-  const clockGuard = new ClockGuard({
-    sources: () => [...session.clockSources(), busClock],
-    clock,
-    random,
-    telemetry,
-    log,
-  });
+  return {
+    stores,
+    queue: createReadyQueue({ prefix, replicas }, { bus, clock, telemetry, log }),
+    hints: createDueHints({ prefix }, { bus, log }),
+    leases: createShardLeases({ prefix, replicas, ttlMs: config.shardLease.ttlMs }, { bus, telemetry, log }),
+    clockSources: () => [...session.clockSources(), busClock],
+    onBusConnected: (callback) => bus.onConnected(callback),
+  };
+}
+
+/** Puts together what stands on the connections. */
+export async function buildFoundation(
+  connections: Connections,
+  context: ServiceContext,
+  options: FoundationOptions,
+): Promise<Foundation> {
+  const { config, clock, random, telemetry, log } = context;
+  const { stores, queue, hints } = connections;
+  const clockGuard = new ClockGuard({ sources: connections.clockSources, clock, random, telemetry, log });
   context.addReadyCheck({ name: 'clock', required: true, problem: () => clockGuard.problem() });
   await clockGuard.start();
   context.onStop('clock check', () => clockGuard.stop());
 
-  const queue = createReadyQueue({ prefix, replicas }, { bus, clock, telemetry, log });
-  const hints = createDueHints({ prefix }, { bus, log });
-  const leases = createShardLeases({ prefix, replicas, ttlMs: config.shardLease.ttlMs }, { bus, telemetry, log });
   const rounds = new Rounds({
     store: stores.cohorts,
     reader: stores.jobs,
@@ -109,11 +132,7 @@ export async function layFoundation(context: ServiceContext, options: Foundation
     new Date(clock.now() - STARTED_SLACK_MS).toISOString(),
   );
   return {
-    stores,
-    bus,
-    queue,
-    hints,
-    leases,
+    ...connections,
     rounds,
     timers,
     publisher,
