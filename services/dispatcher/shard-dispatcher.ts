@@ -80,11 +80,12 @@ export class ShardDispatcher {
     if (this.#reading || !this.#parts.holds(this.shard)) return;
     this.#reading = true;
     try {
-      await this.#scanner.read(this.#parts.clock.now());
+      await this.#scanner.read(this.#parts.clock.now(), () => {
+        this.fire();
+      });
     } finally {
       this.#reading = false;
     }
-    this.fire();
     this.#measure();
     if (this.#parts.clock.now() - this.#savedAt >= CURSOR_SAVE_EVERY_MS) await this.saveCursor();
   }

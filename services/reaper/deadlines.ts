@@ -42,13 +42,11 @@ export class ShardDeadlines {
 
   /** One pass over what is due; returns how many rows it settled. Throws StoreError. */
   async runOnce(): Promise<number> {
-    await this.#scanner.read(this.#clock.now());
     let settled = 0;
-    for (;;) {
-      const due = this.#scanner.takeDue(this.#clock.now(), SETTLE_ROWS_MAX);
-      if (due.length === 0) return settled;
-      settled += await this.#settle(due);
-    }
+    await this.#scanner.read(this.#clock.now(), async () => {
+      settled += await this.#settleDue();
+    });
+    return settled;
   }
 
   position(): EpochMs {
@@ -57,6 +55,15 @@ export class ShardDeadlines {
 
   wasSettledLately(row: DeadlineEntry): boolean {
     return this.#settledLately.has(deadlineKey(row));
+  }
+
+  async #settleDue(): Promise<number> {
+    let settled = 0;
+    for (;;) {
+      const due = this.#scanner.takeDue(this.#clock.now(), SETTLE_ROWS_MAX);
+      if (due.length === 0) return settled;
+      settled += await this.#settle(due);
+    }
   }
 
   async #settle(due: readonly Held<DeadlineEntry>[]): Promise<number> {

@@ -93,7 +93,7 @@ describe('a scanned shard', () => {
             land(now + afterMs);
             now += afterMs;
             source.pagesLeft = failsAfter ?? Infinity;
-            if (reads) await scanner.read(now).catch(() => undefined);
+            if (reads) await scanner.read(now, () => undefined).catch(() => undefined);
             const due = scanner.takeDue(now, 1_000);
             assert.deepEqual(
               due.map(({ row }) => waiting.get(row) ?? row.at),

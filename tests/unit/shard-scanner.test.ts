@@ -7,6 +7,8 @@ import { ShardScanner } from '../../services/core/scan/shard-scanner.ts';
 import { FAKE_START } from '../support/fake-clock.ts';
 import { RowSource, type TimerRow } from '../support/row-source.ts';
 
+const noPause = (): void => undefined;
+
 function bench(options: { capacity?: number; from?: number } = {}) {
   const source = new RowSource();
   const scanner = new ShardScanner<TimerRow>({
@@ -28,7 +30,7 @@ function bench(options: { capacity?: number; from?: number } = {}) {
     },
     /** Reads, and settles all that is due; returns their ids. */
     handle: async (afterMs: number): Promise<readonly string[]> => {
-      await scanner.read(FAKE_START + afterMs);
+      await scanner.read(FAKE_START + afterMs, noPause);
       const due = scanner.takeDue(FAKE_START + afterMs, Infinity);
       for (const held of due) scanner.settle(held);
       return due.map((held) => held.row.id);
@@ -42,7 +44,7 @@ describe('the scanner of a shard', () => {
     const near = row(1_500);
     row(2_001);
     row(2 ** 31);
-    await scanner.read(FAKE_START);
+    await scanner.read(FAKE_START, noPause);
     assert.equal(scanner.nextFireAt(), near.at);
     assert.deepEqual(scanner.takeDue(near.at - 1, 10), []);
     assert.deepEqual(scanner.takeDue(near.at, 10), [
@@ -63,11 +65,24 @@ describe('the scanner of a shard', () => {
     assert.equal(scanner.position(), FAKE_START - TRAILING_EDGE_MS);
   });
 
+  it('lets each minute of an outage be handled before the next is read', async () => {
+    const { scanner, row } = bench({ from: FAKE_START - 3 * MINUTE_MS });
+    for (const minutes of [3, 1]) row(-minutes * MINUTE_MS, `${minutes} min`);
+    const handled: string[][] = [];
+    await scanner.read(FAKE_START, async () => {
+      await Promise.resolve();
+      const due = scanner.takeDue(FAKE_START, 10);
+      handled.push(due.map((held) => held.row.id));
+      for (const held of due) scanner.settle(held);
+    });
+    assert.deepEqual(handled, [['3 min'], [], ['1 min'], []]);
+  });
+
   it('tells what it read long after its time from what was in time', async () => {
     const { scanner, row } = bench({ from: FAKE_START - MINUTE_MS });
     row(-TRAILING_EDGE_MS - 1, 'late');
     row(-TRAILING_EDGE_MS, 'in time');
-    await scanner.read(FAKE_START);
+    await scanner.read(FAKE_START, noPause);
     assert.deepEqual(
       scanner.takeDue(FAKE_START, 10).map(({ row: { id }, late }) => [id, late]),
       [
@@ -92,7 +107,7 @@ describe('the scanner of a shard', () => {
     const { scanner, handle, row } = bench({ capacity: 2 });
     row(1_000);
     row(1_001);
-    await scanner.read(FAKE_START);
+    await scanner.read(FAKE_START, noPause);
     const [first, second] = scanner.takeDue(FAKE_START + 1_001, 10);
     row(900, 'landed late');
     for (let afterMs = 2_000; afterMs <= 60_000; afterMs += 1_000) assert.deepEqual(await handle(afterMs), []);

@@ -63,8 +63,12 @@ export class ShardScanner<Row> {
     this.#capacity = parts.capacity;
   }
 
-  /** One read up to `now` + read-ahead, all pages. Throws what the source throws; the next read resumes. */
-  async read(now: EpochMs): Promise<void> {
+  /**
+   * One read up to `now` + read-ahead, all pages. After an outage there are many minutes to read: `afterMinute` is called (and
+   * waited for) after each, so that what was found need not wait for the rest. Throws what the source and it throw; the next
+   * read resumes.
+   */
+  async read(now: EpochMs, afterMinute: () => void | Promise<void>): Promise<void> {
     const to = now + this.#readAheadMs;
     // A wall clock that was set back: what is written now lies before what was read.
     let from = Math.min(this.#from, now - TRAILING_EDGE_MS);
@@ -76,11 +80,13 @@ export class ShardScanner<Row> {
         for (const row of page) {
           if (this.#take(row, now) !== 'full') continue;
           this.#hasReadTo(this.#source.at(row), now);
+          await afterMinute();
           return;
         }
       }
       from = last + 1;
       this.#hasReadTo(from, now);
+      await afterMinute();
     }
   }
 
