@@ -13,7 +13,7 @@ const CORE_ARROWS = {
   storage: [...PURE, 'runtime'],
   bus: [...PURE, 'runtime'],
   // What all services stand on, put together once: beside their compose.ts the only one that knows the drivers.
-  foundation: [...PURE, 'runtime', 'rounds', 'timers', 'moves', ...DRIVERS],
+  foundation: [...PURE, 'runtime', 'rounds', 'timers', 'moves', 'queues', ...DRIVERS],
 };
 
 const core = (folders) => `^services/core/(${folders.join('|')})/`;

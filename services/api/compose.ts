@@ -29,18 +29,19 @@ export async function composeUseCases(context: ServiceContext, lay: LayFoundatio
       cohorts.roundStarts(cohort);
     },
   });
-  const { stores, rounds, timers, publisher, ender, canceller, queue, writeShards } = foundation;
+  const { stores, rounds, timers, publisher, ender, canceller, queue, gate, writeShards } = foundation;
   const cohorts = new OpenCohorts({ clock, random, shards: writeShards, size: config.cohortSize });
   const reader = stores.jobs;
   const { history, keys } = stores;
   const claimed = new ClaimedJobs();
-  const writer = new JobWriter({ rounds, timers, cohorts, queue, publisher, clock, random, log, shards: writeShards });
+  const shards = writeShards;
+  const writer = new JobWriter({ rounds, timers, cohorts, queue, gate, publisher, clock, random, log, shards });
   const claimer = new JobClaimer({ rounds, reader, timers, canceller, claimed, clock, random, telemetry });
   const useCases = makeUseCases({
     creator: new JobCreator({ writer, keyed: new KeyedCalls(keys), keys, reader, clock, random, telemetry }),
     canceller: new JobCanceller({ rounds, reader, canceller }),
     claimer,
-    reporter: new JobReporter({ rounds, reader, ender, history, claimed, clock, random, telemetry, log }),
+    reporter: new JobReporter({ rounds, reader, ender, history, gate, claimed, clock, random, telemetry, log }),
     changer: new JobChanger({ rounds, reader, timers, clock }),
     leaser: new JobLeaser({ queue, reader, claimer, clock }),
     lister: new JobLister({ timerStore: stores.timers, history, reader, shards: writeShards }),

@@ -16,7 +16,7 @@ const READY_WATCH_EVERY_MS = 3 * SECOND_MS;
 export async function composeReaper(context: ServiceContext, lay: LayFoundation = layFoundation): ReturnType<Compose> {
   const { config, clock, random, telemetry, log } = context;
   const foundation = await lay(context, { busRequired: true });
-  const { stores, rounds, timers, publisher, canceller, ender, queue, leases, clusterStartedAt } = foundation;
+  const { stores, rounds, timers, publisher, canceller, ender, queue, gate, leases, clusterStartedAt } = foundation;
 
   const settler = new Settler({
     reader: stores.jobs,
@@ -27,6 +27,7 @@ export async function composeReaper(context: ServiceContext, lay: LayFoundation 
     publisher,
     canceller,
     queue,
+    gate,
     clock,
     random,
     telemetry,

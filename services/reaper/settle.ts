@@ -18,6 +18,7 @@ import type { JobReader } from '../core/ports/job-store.ts';
 import type { Random } from '../core/ports/random.ts';
 import { BusError, type ReadyQueue } from '../core/ports/ready-queue.ts';
 import type { Log, Telemetry } from '../core/ports/telemetry.ts';
+import type { QueueGate } from '../core/queues/queue-gate.ts';
 import type { Rounds } from '../core/rounds/rounds.ts';
 import type { Timers } from '../core/timers/timers.ts';
 
@@ -42,6 +43,7 @@ export interface SettlerParts {
   readonly history: HistoryStore;
   readonly publisher: ReadyPublisher;
   readonly queue: ReadyQueue;
+  readonly gate: QueueGate;
   readonly clock: Clock;
   readonly random: Random;
   readonly telemetry: Telemetry;
@@ -201,8 +203,9 @@ export class Settler {
   }
 
   async #lapse(row: JobRow, kind: LapseKind, now: EpochMs): Promise<Moved> {
-    const { ender, random, telemetry, log } = this.#parts;
-    const decision = decideLapse(row, kind, now, random.fraction());
+    const { ender, gate, random, telemetry, log } = this.#parts;
+    const terms = { now, fraction: random.fraction(), queueIsOpen: gate.isOpen(row) };
+    const decision = decideLapse(row, kind, terms);
     const outcome = await ender.end(row, decision);
     if (outcome.kind === 'lost') {
       const unchanged = outcome.row?.attempt === row.attempt && outcome.row.leaseUntil === row.leaseUntil;

@@ -11,6 +11,7 @@ import { MemoryStores } from '../support/memory-store.ts';
 import { suiteCleanup } from '../support/suite-cleanup.ts';
 import { cohortStoreSuite } from './cohort-store.suite.ts';
 import { historyStoreSuite, keyStoreSuite, settingsStoreSuite, type OtherStoresHarness } from './other-stores.suite.ts';
+import { queueStoreSuite } from './queue-store.suite.ts';
 import { timerStoreSuite } from './timer-store.suite.ts';
 
 type Harness = Stores & OtherStoresHarness;
@@ -20,6 +21,7 @@ function suites(harness: () => Harness): void {
   describe('timers and cursors', () => timerStoreSuite(harness));
   describe('keys', () => keyStoreSuite(harness));
   describe('settings', () => settingsStoreSuite(harness));
+  describe('queues', () => queueStoreSuite(harness));
   describe('history', () => historyStoreSuite(harness));
 }
 

@@ -55,29 +55,37 @@ const fractions = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
 
 type Uncounted = 'snooze' | 'release' | 'confirm_cancel';
 type Counted = { readonly report: FailReport } | { readonly lapse: LapseKind };
-type Ending = Counted | { readonly uncounted: Uncounted };
-const counted = fc.oneof(
-  reports.map((report) => ({ report })),
-  lapseKinds.map((lapse) => ({ lapse })),
-);
+type Ending = (Counted | { readonly uncounted: Uncounted }) & { readonly queueIsOpen: boolean };
+const counted = fc
+  .tuple(
+    fc.oneof(
+      reports.map((report) => ({ report })),
+      lapseKinds.map((lapse) => ({ lapse })),
+    ),
+    fc.boolean(),
+  )
+  .map(([ending, queueIsOpen]) => ({ ...ending, queueIsOpen }));
 const uncounted = fc.constantFrom<Uncounted>('snooze', 'release', 'confirm_cancel');
 const endings = fc.oneof(
   { arbitrary: counted, weight: 2 },
-  { arbitrary: uncounted.map((ending) => ({ uncounted: ending })), weight: 1 },
+  {
+    arbitrary: fc.tuple(uncounted, fc.boolean()).map(([ending, queueIsOpen]) => ({ uncounted: ending, queueIsOpen })),
+    weight: 1,
+  },
 );
 const SNOOZE_MS = 7_000;
 
-const UNCOUNTED: Record<Uncounted, (row: JobRow) => AttemptDecision> = {
+const UNCOUNTED: Record<Uncounted, (row: JobRow, queueIsOpen: boolean) => AttemptDecision> = {
   snooze: (row) => decideSnooze(row, SNOOZE_MS, NOW),
-  release: (row) => decideRelease(row, NOW),
+  release: (row, queueIsOpen) => decideRelease(row, NOW, queueIsOpen),
   confirm_cancel: (row) => decideConfirmCancel(row, NOW),
 };
 
 function decide(row: JobRow, ending: Ending, fraction: number): AttemptDecision {
-  if ('uncounted' in ending) return UNCOUNTED[ending.uncounted](row);
+  if ('uncounted' in ending) return UNCOUNTED[ending.uncounted](row, ending.queueIsOpen);
   return 'report' in ending
     ? decideFail(row, ending.report, NOW, fraction)
-    : decideLapse(row, ending.lapse, NOW, fraction);
+    : decideLapse(row, ending.lapse, { now: NOW, fraction, queueIsOpen: ending.queueIsOpen });
 }
 
 function eventOf(ending: Ending): string {
@@ -169,16 +177,18 @@ describe('the end of an attempt', () => {
 
   it('by a snooze or a release is not counted, and starts the count of lapses anew', () => {
     fc.assert(
-      fc.property(rows, uncounted, fractions, (row, ending, fraction) => {
+      fc.property(rows, uncounted, fc.boolean(), fractions, (row, ending, queueIsOpen, fraction) => {
         fc.pre(!row.cancelRequested && ending !== 'confirm_cancel');
-        const { operation, timer } = decide(row, { uncounted: ending }, fraction);
+        const { operation, timer } = decide(row, { uncounted: ending, queueIsOpen }, fraction);
         const { next } = operation;
         assert.deepEqual([next.tries, next.lapses, next.lostClaims], [row.tries, 0, row.lostClaims]);
         assert.deepEqual(
           [next.status, next.runAt, timer],
           ending === 'snooze'
             ? [JobStatus.scheduled, NOW + SNOOZE_MS, { kind: 'due' }]
-            : [JobStatus.enqueued, row.runAt, { kind: 'deadline', at: NOW + MINUTE_MS }],
+            : !queueIsOpen
+              ? [JobStatus.scheduled, NOW, { kind: 'due' }]
+              : [JobStatus.enqueued, row.runAt, { kind: 'deadline', at: NOW + MINUTE_MS }],
         );
       }),
     );
@@ -186,9 +196,9 @@ describe('the end of an attempt', () => {
 
   it('by a lapse is not counted while nobody was heard of, three times; the first goes back at once, later ones wait', () => {
     fc.assert(
-      fc.property(rows, lapseKinds, fractions, (row, kind, fraction) => {
+      fc.property(rows, lapseKinds, fc.boolean(), fractions, (row, kind, queueIsOpen, fraction) => {
         fc.pre(!row.cancelRequested);
-        const { operation, timer, deadLetter } = decideLapse(row, kind, NOW, fraction);
+        const { operation, timer, deadLetter } = decideLapse(row, kind, { now: NOW, fraction, queueIsOpen });
         const { next } = operation;
         const lost = kind === 'lease_passed' && !row.heard && row.lostClaims < LOST_CLAIMS;
         assert.deepEqual(
@@ -196,7 +206,9 @@ describe('the end of an attempt', () => {
           [row.tries + (lost ? 0 : 1), row.lapses + 1, row.lostClaims + (lost ? 1 : 0)],
         );
         if (next.tries === row.maxAttempts) assert.equal(deadLetter, 'attempts');
-        else if (row.lapses === 0) {
+        else if (row.lapses === 0 && !queueIsOpen) {
+          assert.deepEqual([next.status, next.runAt, timer], [JobStatus.scheduled, NOW, { kind: 'due' }]);
+        } else if (row.lapses === 0) {
           assert.deepEqual([next.status, next.runAt], [JobStatus.enqueued, row.runAt]);
           assert.deepEqual(timer, { kind: 'deadline', at: NOW + MINUTE_MS });
         } else {
@@ -230,7 +242,7 @@ describe('a job that never succeeds', () => {
             assert.ok(attempts <= maxAttempts + LOST_CLAIMS, 'it goes on');
             const isLapse = 'lapse' in ending;
             if (isLapse && ending.lapse === 'lease_passed' && !heard) unheard += 1;
-            const retried = isLapse ? ending : { report: { ...ending.report, retryable: true } };
+            const retried = isLapse ? ending : { ...ending, report: { ...ending.report, retryable: true } };
             const { operation } = decide({ ...row, attempt: attempts, heard }, retried, fraction);
             row = { ...row, ...operation.next };
             if (row.status === JobStatus.dead) break;

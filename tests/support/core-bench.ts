@@ -8,6 +8,8 @@ import { COHORT_SIZE, SHARDS_DEFAULT } from '../../services/core/domain/limits.t
 import { WaitingCanceller } from '../../services/core/moves/cancel-waiting.ts';
 import { AttemptEnder } from '../../services/core/moves/end-attempt.ts';
 import { ReadyPublisher } from '../../services/core/moves/ready-publisher.ts';
+import { QueueBook } from '../../services/core/queues/queue-book.ts';
+import { QueueGate } from '../../services/core/queues/queue-gate.ts';
 import { Rounds } from '../../services/core/rounds/rounds.ts';
 import { Timers } from '../../services/core/timers/timers.ts';
 import { FakeClock } from './fake-clock.ts';
@@ -56,6 +58,8 @@ export function coreBench({ onEvent, strikes, serverAheadMs = 0 }: CoreBenchOpti
   const rounds = new Rounds({ store: stores.cohorts, reader, clock, telemetry });
   const timers = new Timers({ store: stores.timers, hints, clock });
   const publisher = new ReadyPublisher({ queue, clock });
+  const queueBook = new QueueBook({ store: stores.queues, clock });
+  const gate = new QueueGate({ book: queueBook, publisher, queue });
   const canceller = new WaitingCanceller({ rounds, history, clock, log });
   const ender = new AttemptEnder({ rounds, timers, history, publisher, telemetry, log });
 
@@ -79,6 +83,8 @@ export function coreBench({ onEvent, strikes, serverAheadMs = 0 }: CoreBenchOpti
       history,
       publisher,
       queue,
+      queueBook,
+      gate,
       hints,
       clock,
       random,

@@ -20,6 +20,8 @@ import type { Clock } from '../../services/core/ports/clock.ts';
 import type { DeadLetter, FinishedJob, HistoryStore } from '../../services/core/ports/history-store.ts';
 import type { ApplyResult, CohortStore, JobReader } from '../../services/core/ports/job-store.ts';
 import type { JobKey, KeyStore } from '../../services/core/ports/key-store.ts';
+import type { QueueSettings } from '../../services/core/domain/queue-settings.ts';
+import type { QueueStore } from '../../services/core/ports/queue-store.ts';
 import type { SettingsStore } from '../../services/core/ports/settings-store.ts';
 import { StoreError } from '../../services/core/ports/store-error.ts';
 import type { CursorStore, TimerRange, TimerStore } from '../../services/core/ports/timer-store.ts';
@@ -40,7 +42,11 @@ export type StoreMethod =
   | 'keys.claim'
   | 'keys.find'
   | 'keys.markWritten'
-  | 'settings.readOrSeed';
+  | 'settings.readOrSeed'
+  | 'queues.lastChange'
+  | 'queues.readAll'
+  | 'queues.read'
+  | 'queues.change';
 
 /**
  * What goes wrong with one call. A read that meets one of the first three throws 'unavailable', as the real store does.
@@ -82,6 +88,8 @@ export class MemoryStores {
   readonly positions = new Map<string, EpochMs>();
   readonly keyRows = new Map<string, JobKey>();
   readonly settingRows = new Map<string, string>();
+  readonly queueRows = new Map<string, QueueSettings>();
+  #lastQueueChange: string | null = null;
   /** Calls in the order in which they came. */
   readonly calls: StoreCall[] = [];
 
@@ -175,6 +183,20 @@ export class MemoryStores {
         const value = this.settingRows.get(name) ?? seed;
         this.settingRows.set(name, value);
         return value;
+      }),
+  };
+
+  readonly queues: QueueStore = {
+    lastChange: () => this.#read('queues.lastChange', [], () => this.#lastQueueChange),
+    readAll: () => this.#read('queues.readAll', [], () => [...this.queueRows.values()].toSorted(byQueue)),
+    read: (queue) => this.#read('queues.read', [queue], () => this.queueRows.get(queue) ?? null),
+    change: (change) =>
+      this.#write('queues.change', [change], () => {
+        const { next, token } = change;
+        if ((this.queueRows.get(next.queue)?.revision ?? 0) !== next.revision - 1) return false;
+        this.queueRows.set(next.queue, next);
+        this.#lastQueueChange = token;
+        return true;
       }),
   };
 
@@ -276,6 +298,10 @@ class TimerTable<Entry extends { readonly jobId: string; readonly shard: number 
   all(): readonly Entry[] {
     return [...this.#partitions.values()].flatMap((entries) => [...entries.values()]);
   }
+}
+
+function byQueue(one: QueueSettings, other: QueueSettings): number {
+  return one.queue < other.queue ? -1 : 1;
 }
 
 function holds(operation: Operation, row: JobRow | undefined, now: EpochMs): boolean {

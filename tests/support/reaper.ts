@@ -6,6 +6,8 @@ import { ReadyPublisher } from '../../services/core/moves/ready-publisher.ts';
 import { WaitingCanceller } from '../../services/core/moves/cancel-waiting.ts';
 import type { Clock } from '../../services/core/ports/clock.ts';
 import type { Telemetry } from '../../services/core/ports/telemetry.ts';
+import { QueueBook } from '../../services/core/queues/queue-book.ts';
+import { QueueGate } from '../../services/core/queues/queue-gate.ts';
 import { Rounds } from '../../services/core/rounds/rounds.ts';
 import { systemRandom } from '../../services/core/runtime/system-random.ts';
 import { Timers } from '../../services/core/timers/timers.ts';
@@ -33,6 +35,7 @@ export function makeReaper(parts: {
   const rounds = new Rounds({ store: stores.cohorts, reader, clock, telemetry });
   const timers = new Timers({ store: stores.timers, hints, clock });
   const publisher = new ReadyPublisher({ queue, clock });
+  const gate = new QueueGate({ book: new QueueBook({ store: stores.queues, clock }), publisher, queue });
   const canceller = new WaitingCanceller({ rounds, history, clock, log });
   const ender = new AttemptEnder({ rounds, timers, history, publisher, telemetry, log });
   const shared = { clock, telemetry, log };
@@ -48,6 +51,7 @@ export function makeReaper(parts: {
       publisher,
       canceller,
       queue,
+      gate,
       random: systemRandom,
       ...shared,
     }),

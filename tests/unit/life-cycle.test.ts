@@ -34,6 +34,7 @@ const DESIGN = `
   running   | snooze         | scheduled | due
   running   | snooze         | cancelled | -
   running   | release        | enqueued  | deadline
+  running   | release        | scheduled | due
   running   | release        | cancelled | -
   scheduled | expire         | cancelled | -
   enqueued  | expire         | cancelled | -

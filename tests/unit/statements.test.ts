@@ -6,6 +6,7 @@ import type { QueryOptions } from 'cassandra-driver';
 import { HISTORY_STATEMENTS } from '../../services/core/storage/cql/history-statements.ts';
 import { JOB_STATEMENTS } from '../../services/core/storage/cql/job-statements.ts';
 import { KEY_STATEMENTS } from '../../services/core/storage/cql/key-statements.ts';
+import { QUEUE_STATEMENTS } from '../../services/core/storage/cql/queue-statements.ts';
 import { SETTINGS_STATEMENTS } from '../../services/core/storage/cql/settings-statements.ts';
 import { STATEMENTS } from '../../services/core/storage/cql/statements.ts';
 import { TIMER_STATEMENTS } from '../../services/core/storage/cql/timer-statements.ts';
@@ -17,7 +18,7 @@ const writesOf = (statements: readonly string[]): readonly string[] =>
 
 describe('R075 a statement', () => {
   it('of a table of conditional writes is conditional', () => {
-    for (const cql of writesOf([...JOB_STATEMENTS, ...KEY_STATEMENTS, ...SETTINGS_STATEMENTS])) {
+    for (const cql of writesOf([...JOB_STATEMENTS, ...KEY_STATEMENTS, ...SETTINGS_STATEMENTS, ...QUEUE_STATEMENTS])) {
       assert.match(cql, /\bIF\b/, cql);
     }
   });
@@ -29,7 +30,8 @@ describe('R075 a statement', () => {
   });
 
   it('belongs to one of the groups above', () => {
-    const grouped = [JOB_STATEMENTS, KEY_STATEMENTS, SETTINGS_STATEMENTS, TIMER_STATEMENTS, HISTORY_STATEMENTS].flat();
+    const conditional = [JOB_STATEMENTS, KEY_STATEMENTS, SETTINGS_STATEMENTS, QUEUE_STATEMENTS];
+    const grouped = [...conditional, TIMER_STATEMENTS, HISTORY_STATEMENTS].flat();
     assert.deepEqual(STATEMENTS.toSorted(), grouped.toSorted());
   });
 

@@ -16,6 +16,7 @@ import { finishedJobOf, type FinishedJob, type HistoryStore } from '../../core/p
 import type { JobReader } from '../../core/ports/job-store.ts';
 import type { Random } from '../../core/ports/random.ts';
 import type { Log, Telemetry } from '../../core/ports/telemetry.ts';
+import type { QueueGate } from '../../core/queues/queue-gate.ts';
 import type { Rounds } from '../../core/rounds/rounds.ts';
 import type { ClaimedAttempt, ClaimedJobs } from './claimed-jobs.ts';
 import { problemOfRound, withStore } from './store-problems.ts';
@@ -27,6 +28,7 @@ export interface ReportJobsParts {
   readonly reader: JobReader;
   readonly ender: AttemptEnder;
   readonly history: HistoryStore;
+  readonly gate: QueueGate;
   readonly claimed: ClaimedJobs;
   readonly clock: Clock;
   readonly random: Random;
@@ -119,13 +121,14 @@ export class JobReporter {
 
   /** Every end but success computes from the row as read. */
   async #end(report: Computed, read: JobRow | null): Promise<Result<ReportAnswer>> {
-    const { ender, clock, random, claimed } = this.#parts;
+    const { ender, gate, clock, random, claimed } = this.#parts;
     let row = read;
     // A heartbeat or cancel request in between changes what the decision rests on: decide again on the row found.
     for (let tries = 0; tries < END_TRIES_MAX; tries += 1) {
       if (row === null) return refused(jobNotFound(report.jobId));
       if (row.status !== JobStatus.running || row.attempt !== report.attempt) break;
-      const decision = decide(row, report, clock.now(), random.fraction());
+      const terms = { now: clock.now(), fraction: random.fraction(), queueIsOpen: gate.isOpen(row) };
+      const decision = decide(row, report, terms);
       const outcome = await ender.end(row, decision);
       if (outcome.kind === 'applied') {
         claimed.forget(report.jobId, report.attempt);
@@ -190,14 +193,18 @@ const OUTCOMES: Readonly<Record<Ending['kind'], Outcome>> = {
   cancelled: Outcome.cancelled,
 };
 
-function decide(row: JobRow, report: Computed, now: EpochMs, fraction: number): AttemptDecision {
+function decide(
+  row: JobRow,
+  report: Computed,
+  { now, fraction, queueIsOpen }: { readonly now: EpochMs; readonly fraction: number; readonly queueIsOpen: boolean },
+): AttemptDecision {
   switch (report.kind) {
     case 'failed':
       return decideFail(row, report, now, fraction);
     case 'snoozed':
       return decideSnooze(row, report.delayMs, now);
     case 'released':
-      return decideRelease(row, now);
+      return decideRelease(row, now, queueIsOpen);
     case 'cancelled':
       return decideConfirmCancel(row, now);
   }

@@ -12,6 +12,7 @@ import type { Clock } from '../../core/ports/clock.ts';
 import type { Random } from '../../core/ports/random.ts';
 import type { ReadyQueue } from '../../core/ports/ready-queue.ts';
 import type { Log } from '../../core/ports/telemetry.ts';
+import type { QueueGate } from '../../core/queues/queue-gate.ts';
 import type { Rounds } from '../../core/rounds/rounds.ts';
 import type { Timers } from '../../core/timers/timers.ts';
 import type { OpenCohorts, Place } from './open-cohorts.ts';
@@ -23,6 +24,7 @@ export interface JobWriterParts {
   readonly timers: Timers;
   readonly cohorts: OpenCohorts;
   readonly queue: ReadyQueue;
+  readonly gate: QueueGate;
   readonly publisher: ReadyPublisher;
   readonly clock: Clock;
   readonly random: Random;
@@ -118,10 +120,9 @@ export class JobWriter {
     }
   }
 
-  /** Due now, and the stream is there with room: the job is born enqueued and published here, without waiting for a tick. */
+  /** Due now, and its queue takes it: the job is born enqueued and published here, without waiting for a tick. */
   #takesFastPath(request: CreateJob, at: EpochMs): boolean {
-    const { clock, queue, publisher } = this.#parts;
-    return at <= clock.now() && queue.connected() && publisher.takesDirect(request);
+    return at <= this.#parts.clock.now() && this.#parts.gate.isOpen(request);
   }
 
   /** The job as it begins. */

@@ -23,6 +23,7 @@ export const TRANSITIONS: readonly Transition[] = [
   { from: 'running', event: 'snooze', to: 'scheduled', timer: 'due' },
   { from: 'running', event: 'snooze', to: 'cancelled', timer: null },
   { from: 'running', event: 'release', to: 'enqueued', timer: 'deadline' },
+  { from: 'running', event: 'release', to: 'scheduled', timer: 'due' },
   { from: 'running', event: 'release', to: 'cancelled', timer: null },
   { from: 'running', event: 'fail', to: 'scheduled', timer: 'due' },
   { from: 'running', event: 'fail', to: 'dead', timer: 'dead_letter' },
@@ -96,13 +97,16 @@ export function decideSnooze(row: JobRow, delayMs: number, now: EpochMs): Attemp
   return reschedule(row, 'before_deadline', end, now + delayMs, counters);
 }
 
-/** A worker gives the attempt back at once: it is not counted, and the next worker may take the job. */
-export function decideRelease(row: JobRow, now: EpochMs): AttemptDecision {
+/**
+ * A worker gives the attempt back at once: it is not counted, and the next worker may take the job, if its queue is open;
+ * else the job waits until the queue takes it again.
+ */
+export function decideRelease(row: JobRow, now: EpochMs, queueIsOpen: boolean): AttemptDecision {
   const end: AttemptEnd = { endedAt: now, outcome: Outcome.released, error: null };
   const counters = uncounted(row);
   if (row.cancelRequested)
     return finish(row, 'before_deadline', end, JobStatus.cancelled, 'cancel_requested', counters);
-  return requeue(row, 'before_deadline', end, now, counters);
+  return goBack(row, 'before_deadline', end, { now, queueIsOpen }, counters);
 }
 
 /** A worker stopped because it was asked to (or on its own authority): the job ends as cancelled. */
@@ -120,7 +124,11 @@ export type LapseKind = 'lease_passed' | 'deadline_passed';
  * LOST_CLAIMS_MAX times; a time limit is always counted, since short ones pass before the first heartbeat is due. The
  * first lapse goes straight back to the queue, later ones in a row wait a backoff, for a job may be killing its workers.
  */
-export function decideLapse(row: JobRow, kind: LapseKind, now: EpochMs, fraction: number): AttemptDecision {
+export function decideLapse(
+  row: JobRow,
+  kind: LapseKind,
+  { now, fraction, queueIsOpen }: { readonly now: EpochMs; readonly fraction: number; readonly queueIsOpen: boolean },
+): AttemptDecision {
   const timedOut = kind === 'deadline_passed';
   const lostClaim = !timedOut && !row.heard && row.lostClaims < LOST_CLAIMS_MAX;
   const tries = lostClaim ? row.tries : row.tries + 1;
@@ -131,7 +139,7 @@ export function decideLapse(row: JobRow, kind: LapseKind, now: EpochMs, fraction
   if (row.cancelRequested) return finish(row, kind, end, JobStatus.cancelled, 'cancel_requested', common);
   if (tries >= row.maxAttempts) return finish(row, kind, end, JobStatus.dead, 'attempts', common);
   if (lapses > 1) return reschedule(row, kind, end, now + backoffMs(row.retry, lapses - 1, fraction), common);
-  return requeue(row, kind, end, now, common);
+  return goBack(row, kind, end, { now, queueIsOpen }, common);
 }
 
 /** Cancels a job that waits; null when the row is not waiting (the caller answers from its status). */
@@ -187,14 +195,18 @@ export function decideSettle(row: JobRow | null, publishedAt: EpochMs | null, no
   }
 }
 
-/** Straight back to the ready stream, which is published after the round; a deadline row looks after it. */
-function requeue(
+/**
+ * Straight back to the ready stream, which is published after the round; a deadline row looks after it. What a queue that is
+ * held back gets is due now instead, and its turn is the dispatcher's to give.
+ */
+function goBack(
   row: JobRow,
   clock: ClockCondition,
   end: AttemptEnd,
-  now: EpochMs,
+  { now, queueIsOpen }: { readonly now: EpochMs; readonly queueIsOpen: boolean },
   counters: Counters,
 ): AttemptDecision {
+  if (!queueIsOpen) return reschedule(row, clock, end, now, counters);
   return {
     operation: endAttempt(row, clock, end, {
       ...counters,

@@ -55,6 +55,21 @@ export const DEAD_LETTERS_WINDOW_MAX_MS = 31 * DAY_MS;
 export const ATTEMPTS_KEPT = 50;
 export const READY_PER_QUEUE_MAX = 100_000;
 
+// Queues (design section 7).
+export const QUEUES_CONFIGURED_MAX = 10_000;
+/** The lowest rate: one start in so long. */
+export const QUEUE_RATE_SLOWEST_S = 1_000;
+export const QUEUE_RATE_MAX_PER_S = 100_000;
+export const QUEUE_BURST_MAX = 100_000;
+export const QUEUE_RUNNING_MAX = 1_000;
+export const QUEUE_WAITING_MAX = 100_000_000;
+export const QUEUE_RAMP_MAX_S = 86_400;
+/** What a ramp begins with. */
+export const QUEUE_RAMP_START_PERCENT = 10;
+export const PAUSE_REASON_MAX_CHARS = 256;
+/** How often every process looks whether a queue was changed. A change takes effect everywhere within 5 s. */
+export const QUEUE_SETTINGS_EVERY_MS = 2 * SECOND_MS;
+
 // Cohorts and rounds (design section 4).
 /** Jobs stored together: a Paxos round costs about the same for 1 row as for 64 rows of one partition. */
 export const COHORT_SIZE = 64;

@@ -1,4 +1,4 @@
-import { SECOND_MS } from '../domain/limits.ts';
+import { QUEUE_SETTINGS_EVERY_MS, SECOND_MS } from '../domain/limits.ts';
 import type { EpochMs } from '../domain/time.ts';
 import type { ClockSource } from '../ports/clock-source.ts';
 import type { DueHints } from '../ports/due-hints.ts';
@@ -12,8 +12,11 @@ import { createShardLeases } from '../bus/shard-leases.ts';
 import { AttemptEnder } from '../moves/end-attempt.ts';
 import { WaitingCanceller } from '../moves/cancel-waiting.ts';
 import { ReadyPublisher } from '../moves/ready-publisher.ts';
+import { QueueBook } from '../queues/queue-book.ts';
+import { QueueGate } from '../queues/queue-gate.ts';
 import { Rounds } from '../rounds/rounds.ts';
 import { ClockGuard } from '../runtime/clock-guard.ts';
+import { startLoop } from '../runtime/loop.ts';
 import type { ServiceContext } from '../runtime/run-service.ts';
 import { requireSchema, SCHEMA_VERSION } from '../storage/schema-version.ts';
 import { openSession } from '../storage/session.ts';
@@ -38,6 +41,9 @@ export interface Foundation extends Connections {
   readonly timers: Timers;
   readonly publisher: ReadyPublisher;
   readonly ender: AttemptEnder;
+  /** The queues' settings, as they were a few seconds ago at most. */
+  readonly queueBook: QueueBook;
+  readonly gate: QueueGate;
   readonly canceller: WaitingCanceller;
   /** Whether this machine's wall clock may be acted by. */
   readonly clockGuard: ClockGuard;
@@ -112,6 +118,7 @@ export async function buildFoundation(
   await clockGuard.start();
   context.onStop('clock check', () => clockGuard.stop());
 
+  const queueBook = await openQueueBook(context, stores);
   const rounds = new Rounds({
     store: stores.cohorts,
     reader: stores.jobs,
@@ -121,6 +128,7 @@ export async function buildFoundation(
   });
   const timers = new Timers({ store: stores.timers, hints, clock });
   const publisher = new ReadyPublisher({ queue, clock });
+  const gate = new QueueGate({ book: queueBook, publisher, queue });
   const ender = new AttemptEnder({ rounds, timers, history: stores.history, publisher, telemetry, log });
 
   const writeShards = Number(await stores.settings.readOrSeed('write_shards', String(config.writeShards)));
@@ -137,10 +145,22 @@ export async function buildFoundation(
     timers,
     publisher,
     ender,
+    queueBook,
+    gate,
     canceller: new WaitingCanceller({ rounds, history: stores.history, clock, log }),
     clockGuard,
     writeShards,
     clusterStartedAt: Date.parse(startedAt),
     schemaVersion: String(SCHEMA_VERSION),
   };
+}
+
+/** Read before anything is done by it, then every few seconds. */
+async function openQueueBook({ clock, random, log, onStop }: ServiceContext, { queues }: Stores): Promise<QueueBook> {
+  const book = new QueueBook({ store: queues, clock });
+  await book.refresh();
+  const runOnce = (): Promise<void> => book.refresh();
+  const loop = startLoop({ name: 'queue settings', everyMs: QUEUE_SETTINGS_EVERY_MS, runOnce, clock, random, log });
+  onStop('queue settings', () => loop.stop());
+  return book;
 }

@@ -155,6 +155,11 @@ function decodeRetry(stored: StoredRetry): RetryPolicy {
   };
 }
 
+export function decodeRetryOrNull(row: Row): RetryPolicy | null {
+  const stored = row.get('retry') as StoredRetry | null;
+  return stored === null ? null : decodeRetry(stored);
+}
+
 export function encodeStart(start: AttemptStart): StoredStart {
   return { worker: start.worker, claim_id: start.claimId, started_at: new Date(start.startedAt) };
 }
@@ -187,6 +192,10 @@ export function textOrNull(row: Row, name: string): string | null {
 
 export function number(row: Row, name: string): number {
   return value(row, name) as number;
+}
+
+export function numberOrNull(row: Row, name: string): number | null {
+  return row.get(name) as number | null;
 }
 
 export function flag(row: Row, name: string): boolean {

@@ -2,11 +2,13 @@ import type { Clock } from '../ports/clock.ts';
 import type { HistoryStore } from '../ports/history-store.ts';
 import type { CohortStore, JobReader } from '../ports/job-store.ts';
 import type { KeyStore } from '../ports/key-store.ts';
+import type { QueueStore } from '../ports/queue-store.ts';
 import type { SettingsStore } from '../ports/settings-store.ts';
 import type { CursorStore, TimerStore } from '../ports/timer-store.ts';
 import { createCohortStore } from './cohort-store.ts';
 import { createHistoryStore, type Retention } from './history-store.ts';
 import { createKeyStore } from './key-store.ts';
+import { createQueueStore } from './queue-store.ts';
 import type { Session } from './session.ts';
 import { createSettingsStore } from './settings-store.ts';
 import { createCursorStore, createTimerStore } from './timer-store.ts';
@@ -21,6 +23,7 @@ export interface Stores {
   readonly history: HistoryStore;
   readonly keys: KeyStore;
   readonly settings: SettingsStore;
+  readonly queues: QueueStore;
 }
 
 /** One of each per process: rows of one partition are grouped inside a store. */
@@ -34,5 +37,6 @@ export function createStores(session: Session, deps: { clock: Clock; retention?:
     history: createHistoryStore(session, deps.retention),
     keys: createKeyStore(session, deps.clock),
     settings: createSettingsStore(session),
+    queues: createQueueStore(session),
   };
 }

@@ -1,6 +1,7 @@
 import { JOB_STATEMENTS } from './job-statements.ts';
 import { KEY_STATEMENTS } from './key-statements.ts';
 import { HISTORY_STATEMENTS } from './history-statements.ts';
+import { QUEUE_STATEMENTS } from './queue-statements.ts';
 import { SETTINGS_STATEMENTS } from './settings-statements.ts';
 import { TIMER_STATEMENTS } from './timer-statements.ts';
 
@@ -14,4 +15,5 @@ export const STATEMENTS: readonly string[] = [
   ...HISTORY_STATEMENTS,
   ...KEY_STATEMENTS,
   ...SETTINGS_STATEMENTS,
+  ...QUEUE_STATEMENTS,
 ];

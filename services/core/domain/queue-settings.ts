@@ -1,0 +1,88 @@
+import type { RetryPolicy } from './job.ts';
+import { QUEUE_RAMP_START_PERCENT, READY_PER_QUEUE_MAX, SECOND_MS } from './limits.ts';
+import type { EpochMs } from './time.ts';
+
+/** What somebody set for a queue; null: the default. Every queue exists: one without a row has nothing but defaults. */
+export interface QueueSettings {
+  readonly queue: string;
+  /** Starts per second; null: unlimited. */
+  readonly ratePerS: number | null;
+  /** Starts at once after a quiet time; null: one second of the rate. */
+  readonly burst: number | null;
+  /** After a resume the rate grows to its full height over so long. */
+  readonly rampS: number | null;
+  /** Running at once, over all workers; null: unlimited. */
+  readonly maxRunning: number | null;
+  /** Handed to the ready stream and not claimed yet. */
+  readonly readyMax: number | null;
+  /** Due and not started: beyond it creates are refused; null: unlimited. */
+  readonly maxWaiting: number | null;
+  /** What a create that names none gets. */
+  readonly maxAttempts: number | null;
+  readonly timeoutS: number | null;
+  readonly leaseS: number | null;
+  readonly retry: RetryPolicy | null;
+  readonly pause: QueuePause | null;
+  readonly resumedAt: EpochMs | null;
+  /** +1 per change; 0: never configured. */
+  readonly revision: number;
+  /** Null: never configured. */
+  readonly createdAt: EpochMs | null;
+  readonly updatedAt: EpochMs | null;
+}
+
+export interface QueuePause {
+  readonly at: EpochMs;
+  readonly reason: string | null;
+  /** It ends by itself then; null: when somebody resumes the queue. */
+  readonly until: EpochMs | null;
+}
+
+export function defaultSettings(queue: string): QueueSettings {
+  return {
+    queue,
+    ratePerS: null,
+    burst: null,
+    rampS: null,
+    maxRunning: null,
+    readyMax: null,
+    maxWaiting: null,
+    maxAttempts: null,
+    timeoutS: null,
+    leaseS: null,
+    retry: null,
+    pause: null,
+    resumedAt: null,
+    revision: 0,
+    createdAt: null,
+    updatedAt: null,
+  };
+}
+
+export function isPaused({ pause }: QueueSettings, now: EpochMs): boolean {
+  return pause !== null && (pause.until === null || pause.until > now);
+}
+
+/** Starts per second that the queue may have now; null: unlimited, 0: paused. */
+export function rateAt(settings: QueueSettings, now: EpochMs): number | null {
+  if (isPaused(settings, now)) return 0;
+  const { ratePerS, rampS } = settings;
+  const resumedAt = lastResume(settings);
+  if (ratePerS === null || rampS === null || resumedAt === null) return ratePerS;
+  const share = (now - resumedAt) / (rampS * SECOND_MS);
+  return ratePerS * Math.min(1, Math.max(QUEUE_RAMP_START_PERCENT / 100, share));
+}
+
+/** At least one: a bucket that holds less than a job never gives one. */
+export function burstOf({ burst, ratePerS }: QueueSettings): number {
+  return Math.max(1, burst ?? ratePerS ?? 1);
+}
+
+export function readyMaxOf({ readyMax }: QueueSettings): number {
+  return readyMax ?? READY_PER_QUEUE_MAX;
+}
+
+/** A pause that ended by itself counts as a resume at its end. */
+function lastResume({ pause, resumedAt }: QueueSettings): EpochMs | null {
+  return pause?.until ?? resumedAt;
+}

@@ -1,0 +1,38 @@
+import { defaultSettings, isPaused, type QueueSettings } from '../domain/queue-settings.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { QueueStore } from '../ports/queue-store.ts';
+
+/**
+ * What every process knows of the queues' settings: all of them, read again whenever one changed. While the store is away
+ * the last known ones stand.
+ */
+export class QueueBook {
+  readonly #store: QueueStore;
+  readonly #clock: Clock;
+  #settings: ReadonlyMap<string, QueueSettings> = new Map();
+  #readAfter: string | null = null;
+
+  constructor(parts: { store: QueueStore; clock: Clock }) {
+    this.#store = parts.store;
+    this.#clock = parts.clock;
+  }
+
+  /** A duty of the loop, every QUEUE_SETTINGS_EVERY_MS. Throws StoreError. */
+  async refresh(): Promise<void> {
+    // Read first: a change that comes in between is then read once more, never missed.
+    const lastChange = await this.#store.lastChange();
+    if (lastChange === this.#readAfter) return;
+    const settings = await this.#store.readAll();
+    this.#settings = new Map(settings.map((each) => [each.queue, each]));
+    this.#readAfter = lastChange;
+  }
+
+  settingsOf(queue: string): QueueSettings {
+    return this.#settings.get(queue) ?? defaultSettings(queue);
+  }
+
+  isPaused(queue: string): boolean {
+    const settings = this.#settings.get(queue);
+    return settings !== undefined && isPaused(settings, this.#clock.now());
+  }
+}

@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import {
+  burstOf,
+  defaultSettings,
+  isPaused,
+  rateAt,
+  readyMaxOf,
+  type QueueSettings,
+} from '../../services/core/domain/queue-settings.ts';
+import { READY_PER_QUEUE_MAX, SECOND_MS } from '../../services/core/domain/limits.ts';
+import { FAKE_START } from '../support/fake-clock.ts';
+
+const NOW = FAKE_START;
+
+function settings(overrides: Partial<QueueSettings> = {}): QueueSettings {
+  return { ...defaultSettings('mail'), ...overrides };
+}
+
+describe('the settings of a queue', () => {
+  it('limit nothing by default', () => {
+    assert.equal(rateAt(settings(), NOW), null);
+    assert.equal(isPaused(settings(), NOW), false);
+    assert.equal(readyMaxOf(settings()), READY_PER_QUEUE_MAX);
+  });
+
+  it('allow one second of the rate at once, and never less than one job', () => {
+    assert.equal(burstOf(settings({ ratePerS: 50 })), 50);
+    assert.equal(burstOf(settings({ ratePerS: 0.1 })), 1);
+    assert.equal(burstOf(settings({ ratePerS: 50, burst: 5 })), 5);
+  });
+
+  it('pause until somebody resumes, or until the time that was set', () => {
+    const pause = { at: NOW - SECOND_MS, reason: null };
+    assert.equal(rateAt(settings({ ratePerS: 50, pause: { ...pause, until: null } }), NOW), 0);
+    assert.equal(rateAt(settings({ pause: { ...pause, until: NOW + 1 } }), NOW), 0);
+    assert.equal(rateAt(settings({ ratePerS: 50, pause: { ...pause, until: NOW } }), NOW), 50);
+    assert.equal(isPaused(settings({ pause: { ...pause, until: NOW } }), NOW), false);
+  });
+
+  it('let the rate grow after a resume, from a tenth on, whether somebody resumed it or the pause ended by itself', () => {
+    const ways = [{ resumedAt: NOW }, { pause: { at: NOW - 1, reason: null, until: NOW } }];
+    for (const way of ways) {
+      const ramped = settings({ ratePerS: 100, rampS: 60, ...way });
+      const rates = [0, 3, 30, 60, 3_600].map((s) => rateAt(ramped, NOW + s * SECOND_MS));
+      assert.deepEqual(rates, [10, 10, 50, 100, 100]);
+    }
+    assert.equal(rateAt(settings({ ratePerS: 100, rampS: 60 }), NOW), 100);
+  });
+});
