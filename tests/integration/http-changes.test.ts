@@ -111,7 +111,7 @@ describe('PATCH /jobs/{job_id}', () => {
       [{ max_attempts: '3' }, 'max_attempts: must be a whole number or null, not text'],
       [{ timeout_s: 86_401 }, 'timeout_s: must be from 1 to 86400'],
       [{ priority: 'urgent' }, 'priority: must be one of high, normal, low'],
-      [{ retry: { kind: 'linear' } }, 'retry.kind: must be one of exponential, fixed, null'],
+      [{ retry: { kind: 'linear' } }, 'retry.kind: must be one of exponential, fixed'],
       [{ retry: { cap_s: 5 } }, 'retry.cap_s: is 5 s, less than base_s, which is 10 s'],
       [{ retry: 5 }, 'retry: must be an object or null, not a whole number'],
       [{ labels: { more: 'v' } }, 'labels: would be more than 16 with those that the job has'],

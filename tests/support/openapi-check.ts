@@ -18,7 +18,7 @@ interface Response {
 }
 export interface DocumentedOperation {
   readonly operationId: string;
-  readonly requestBody?: { readonly content: Readonly<Record<string, Media>> };
+  readonly requestBody?: { readonly required?: boolean; readonly content: Readonly<Record<string, Media>> };
   readonly responses: Readonly<Record<string, Response>>;
 }
 interface Document {
@@ -42,8 +42,7 @@ function compiler(direction: Direction): Ajv2020 {
   ajv.addVocabulary(['x-rule']);
   const isWritten = (text: string): boolean => direction === 'request' || /\.\d{3}Z$/.test(text);
   ajv.addFormat('date-time', (text) => parseInstant(text).ok && isWritten(text));
-  ajv.addFormat('single-line', true);
-  ajv.addFormat('label-key', true);
+  for (const format of ['double', 'single-line', 'label-key']) ajv.addFormat(format, true);
   ajv.addSchema({ $id: 'schemas', $defs: closed(DOCUMENT.components.schemas) as Record<string, object> });
   return ajv;
 }

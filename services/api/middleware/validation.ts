@@ -27,6 +27,8 @@ export class Validation {
     this.#ajv = new Ajv2020({ strict: true, strictTypes: false, allErrors: true, verbose: true, ownProperties: true });
     // Plain words for patterns and formats; said instead of the pattern.
     this.#ajv.addKeyword({ keyword: 'x-rule', schemaType: 'string' });
+    // For generators of clients, which would read a number as one of single precision.
+    this.#ajv.addFormat('double', true);
     this.#ajv.addFormat('date-time', (text) => parseInstant(text).ok);
     this.#ajv.addFormat('single-line', isSingleLine);
     this.#ajv.addFormat('label-key', (text) => isSingleLine(text) && text !== '__proto__');

@@ -80,6 +80,7 @@ const TYPE_TEXTS: Readonly<Record<string, string>> = {
   string: 'text',
   integer: 'a whole number',
   number: 'a number',
+  double: 'a number',
   boolean: 'true or false',
   object: 'an object',
   array: 'an array',
