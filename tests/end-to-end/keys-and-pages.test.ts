@@ -2,6 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
+import { mostTombstonesMet, testDriver } from '../support/cassandra.ts';
+import { PAGE_ROWS } from '../../services/core/storage/session.ts';
 import { startCluster } from '../support/cluster.ts';
 import { call, getJob, inParallel, until, untilStatus } from '../support/rest.ts';
 import { startWorker } from '../support/worker-process.ts';
@@ -31,7 +33,7 @@ describe('idempotency keys', () => {
 });
 
 describe('one minute of one shard', () => {
-  it('R081 12,001 jobs due in one (shard, minute): all start, once each', async (test: TestContext) => {
+  it('R081 12,001 jobs due in one (shard, minute): all start, once each, and R077 leave no rows’ tombstones behind', async (test: TestContext) => {
     const count = 12_001;
     const cluster = await startCluster(test, { environment: { PUNCTUAL_WRITE_SHARDS: '1' } });
     const worker = startWorker(test, cluster, { queue: 'crowd', concurrency: 100 });
@@ -56,6 +58,11 @@ describe('one minute of one shard', () => {
       (id) => getJob(cluster.apiUrl, id),
     );
     assert.ok(sample.every((job) => job.attempts.length === 1));
+    const driver = await testDriver(test, cluster.keyspace);
+    const { keyspace } = cluster.keyspace;
+    assert.ok((await mostTombstonesMet(driver, keyspace, 'due')) <= 1, 'reads of due rows meet tombstones');
+    // A claim's row says by a null that its job waits for no message: one in a row, and so many in a page at most.
+    assert.ok((await mostTombstonesMet(driver, keyspace, 'deadlines')) <= PAGE_ROWS, 'rows are taken out');
     for (const service of cluster.all()) {
       const peak = service.peakRssMb();
       test.diagnostic(`${service.name}: ${peak.toFixed()} MB`);

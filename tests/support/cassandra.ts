@@ -1,5 +1,6 @@
 // A keyspace of the test's own on the shared Cassandra.
 
+import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import type { Client } from 'cassandra-driver';
 import { applySchema, dropKeyspace, type SchemaTarget } from '../../scripts/migrator/migrator.ts';
@@ -41,4 +42,16 @@ export async function testDriver(test: Cleanup, target: SchemaTarget): Promise<C
   await client.connect();
   test.after(() => client.shutdown());
   return client;
+}
+
+/** The most tombstones that a read of the table has met. Cassandra counts 1 for a range of rows that has never had any. */
+export async function mostTombstonesMet(driver: Client, keyspace: string, table: string): Promise<number> {
+  const { rows } = await driver.execute(
+    'SELECT count, max FROM system_views.tombstones_per_read WHERE keyspace_name = ? AND table_name = ?',
+    [keyspace, table],
+    { prepare: true },
+  );
+  const [row] = rows;
+  assert.ok(row !== undefined && Number(row.get('count')) > 0, `no reads of ${keyspace}.${table} were counted`);
+  return Number(row.get('max'));
 }

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findFreePorts } from '../../scripts/embedded/server-process.ts';
 import { startService } from '../../scripts/embedded/service-process.ts';
-import { applySchema, dropKeyspace } from '../../scripts/migrator/migrator.ts';
+import { applySchema, dropKeyspace, type SchemaTarget } from '../../scripts/migrator/migrator.ts';
 import { connectedBus, dropStreams } from './bus.ts';
 import { type Cleanup, sharedServers } from './servers.ts';
 
@@ -28,6 +28,7 @@ export interface ServiceProcess {
 }
 
 export interface Cluster {
+  readonly keyspace: SchemaTarget;
   readonly environment: Readonly<Record<string, string>>;
   readonly apis: readonly ServiceProcess[];
   readonly dispatchers: readonly ServiceProcess[];
@@ -92,6 +93,7 @@ export async function startCluster(test: Cleanup, options: ClusterOptions = {}):
     several('reaper', options.reapers ?? 1),
   ]);
   return {
+    keyspace: target,
     environment,
     apis,
     dispatchers,
