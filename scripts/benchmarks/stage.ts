@@ -1,112 +1,189 @@
-// What a scenario plays on: services of its own on the servers at hand, and a worker that prints what it does.
+// What a scenario plays on: services of its own on the servers at hand, workers, and a load program, all measured.
 
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
-import { PunctualClient } from '../../services/client/index.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Client } from 'cassandra-driver';
+import { createDriver } from '../../services/core/storage/session.ts';
 import type { Progress } from '../embedded/progress.ts';
 import { findFreePorts } from '../embedded/server-process.ts';
 import { ADDRESS } from '../embedded/servers.ts';
 import { type ServiceProcess, startService } from '../embedded/service-process.ts';
-import { ROOT } from '../embedded/settings.ts';
-import { tiedToUs } from '../embedded/tied-child.ts';
 import { applySchema, dropKeyspace } from '../migrator/migrator.ts';
+import { type ChildProgram, startChild } from './child-program.ts';
+import { type Counts, countAttempts, countRounds, countStatements } from './counters.ts';
+import { startsOf, type Start } from './lags.ts';
+import type { LoadMethods } from './load-program.ts';
+import { cpuSeconds, listenerOf, peakRssMb, rssMb } from './processes.ts';
+import type { WorkerMethods } from './worker-program.ts';
 
-export interface Start {
-  readonly jobId: string;
-  readonly attempt: number;
-  /** The worker's clock at handler start. */
-  readonly startedAt: number;
-  readonly scheduledFor: number;
+export interface StageOptions {
+  readonly progress: Progress;
+  /** Jobs stored together; the product's own when undefined. */
+  readonly cohortSize?: number | undefined;
+  /** Each worker process works all of these; default: one queue, one process. */
+  readonly queues?: readonly string[];
+  readonly workers?: number;
+  readonly workerConcurrency?: number;
+}
+
+/** All that is counted, at one moment. */
+export interface Reading {
+  readonly at: number;
+  readonly cpuS: Counts;
+  readonly rounds: Counts;
+  readonly reads: Counts;
+  readonly writes: Counts;
 }
 
 export interface Stage {
   readonly apiUrl: string;
-  readonly client: PunctualClient;
+  readonly queues: readonly string[];
   readonly progress: Progress;
-  /** Starts seen so far, in the order of the worker's lines. */
-  readonly starts: readonly Start[];
-  /** Peak resident memory by service, in MB. */
-  peakRssMb(): Readonly<Record<string, number>>;
+  readonly load: ChildProgram<LoadMethods>;
+  /** Starts seen so far. */
+  readonly startCount: () => Promise<number>;
+  /** Starts since they were last taken. */
+  readonly takeStarts: () => Promise<readonly Start[]>;
+  /** Attempts that ended so far, as the api and the reaper count them. */
+  readonly endedCount: () => Promise<number>;
+  readonly read: () => Promise<Reading>;
+  /** Peak resident memory by process, in MB, since it started. */
+  readonly peakRssMb: () => Record<string, number>;
+  readonly rssMb: () => Record<string, number>;
 }
 
-export const QUEUE = 'bench';
-const WORKER_CONCURRENCY = 100;
 const SERVICES = ['api', 'dispatcher', 'reaper'] as const;
+const SHARDS_TAKEN_LIMIT_MS = 30_000;
+
+/** The keyspace of this run, which scenarios share with the raw measurements. */
+export interface Theatre {
+  readonly client: Client;
+  readonly keyspace: string;
+  readonly natsServers: readonly string[];
+}
+
+export async function withTheatre<T>(play: (theatre: Theatre) => Promise<T>): Promise<T> {
+  const target = targetOf(`bench${process.pid}`);
+  await applySchema(target);
+  const { client } = createDriver(target, { keyspace: target.keyspace, withoutMetadata: true });
+  try {
+    await client.connect();
+    return await play({ client, keyspace: target.keyspace, natsServers: natsServers() });
+  } finally {
+    await client.shutdown();
+    await dropKeyspace(target);
+  }
+}
 
 /** Services in a keyspace and under a bus prefix of their own, so that a scenario begins with nothing. */
-export async function withStage<T>(progress: Progress, play: (stage: Stage) => Promise<T>): Promise<T> {
-  const name = `bench${process.pid}`;
-  const target = {
-    contactPoints: (process.env.PUNCTUAL_CASSANDRA_CONTACT_POINTS ?? '').split(','),
-    localDatacenter: process.env.PUNCTUAL_CASSANDRA_LOCAL_DATACENTER ?? 'datacenter1',
-    keyspace: name,
-    replicationFactor: 1,
-  };
+export async function withStage<T>(options: StageOptions, play: (stage: Stage) => Promise<T>): Promise<T> {
+  const { progress, cohortSize, queues = ['bench'], workers = 1, workerConcurrency = 100 } = options;
+  const name = `bench${process.pid}_${Date.now() % 1_000_000}`;
+  const target = targetOf(name);
   const logs = mkdtempSync(join(tmpdir(), `punctual-${name}-`));
-  progress('Applying the schema');
   await applySchema(target);
+  const { client } = createDriver(target, { keyspace: name, withoutMetadata: true });
   const [apiPort = 0, ...metricsPorts] = await findFreePorts(ADDRESS, 1 + SERVICES.length);
   const environment = {
     PUNCTUAL_CASSANDRA_KEYSPACE: name,
     PUNCTUAL_NATS_PREFIX: `${name}_`,
     PUNCTUAL_API_PORT: String(apiPort),
     PUNCTUAL_LOG_LEVEL: 'warn',
+    ...(cohortSize === undefined ? {} : { PUNCTUAL_COHORT_SIZE: String(cohortSize) }),
   };
-  const started: ServiceProcess[] = [];
-  let worker: ChildProcess | undefined;
+  const apiUrl = `http://${ADDRESS}:${apiPort}`;
+  const services: ServiceProcess[] = [];
+  const children: ChildProgram<never>[] = [];
   try {
-    progress('Starting api, dispatcher, reaper and a worker');
+    await client.connect();
+    progress(`• starting api, dispatcher, reaper, ${workers} worker processes and the load program`);
     for (const [index, service] of SERVICES.entries()) {
       const metricsPort = metricsPorts[index] ?? 0;
-      started.push(
-        await startService({ name: service, environment, metricsPort, logFile: join(logs, `${service}.log`) }),
-      );
+      const logFile = join(logs, `${service}.log`);
+      services.push(await startService({ name: service, environment, metricsPort, logFile }));
     }
-    const apiUrl = `http://${ADDRESS}:${apiPort}`;
-    const starts: Start[] = [];
-    worker = startWorker(apiUrl, starts);
-    const client = new PunctualClient({ apiUrl });
-    return await play({ apiUrl, client, progress, starts, peakRssMb: () => peakRssMb(started) });
+    const workerArgs = ['--api', apiUrl, '--nats', natsServers().join(','), '--queues', queues.join(',')];
+    const workerPrograms = Array.from({ length: workers }, (_, index) =>
+      startChild<WorkerMethods>(workers === 1 ? 'worker' : `worker ${index + 1}`, 'worker-program.ts', [
+        ...workerArgs,
+        ...['--concurrency', String(workerConcurrency)],
+      ]),
+    );
+    const load = startChild<LoadMethods>('load program', 'load-program.ts');
+    children.push(...workerPrograms, load);
+    const measured = [...services, ...children, ...serverProcesses()];
+    const metricsUrls = services.map(({ metricsUrl }) => metricsUrl);
+    const rss = (of: (pid: number) => number) => Object.fromEntries(measured.map((each) => [each.name, of(each.pid)]));
+    await allShardsTaken(metricsUrls.slice(1));
+    return await play({
+      apiUrl,
+      queues,
+      progress,
+      load,
+      startCount: async () => {
+        const counts = await Promise.all(workerPrograms.map((worker) => worker.ask('count', undefined as never)));
+        return counts.reduce((sum, count) => sum + count, 0);
+      },
+      takeStarts: async () => {
+        const taken = await Promise.all(workerPrograms.map((worker) => worker.ask('take', undefined as never)));
+        return taken.flatMap(startsOf);
+      },
+      endedCount: async () => Object.values(await countAttempts(metricsUrls)).reduce((sum, count) => sum + count, 0),
+      read: async () => {
+        const [rounds, { reads, writes }] = await Promise.all([
+          countRounds(metricsUrls),
+          countStatements(client, name),
+        ]);
+        const cpuS = Object.fromEntries(measured.map((each) => [each.name, cpuSeconds(each.pid)]));
+        return { at: performance.now(), cpuS, rounds, reads, writes };
+      },
+      peakRssMb: () => rss(peakRssMb),
+      rssMb: () => rss(rssMb),
+    });
   } finally {
-    if (worker !== undefined) {
-      worker.kill('SIGTERM');
-      await once(worker, 'exit');
-    }
-    await Promise.all(started.map((service) => service.stop()));
+    await Promise.all(children.map((child) => child.stop()));
+    await Promise.all(services.map((service) => service.stop()));
+    await client.shutdown();
     await dropKeyspace(target);
     rmSync(logs, { recursive: true, force: true });
   }
 }
 
-function startWorker(apiUrl: string, starts: Start[]): ChildProcess {
-  const args = [
-    join(ROOT, 'services/client/sample-worker.ts'),
-    ...['--queue', QUEUE, '--api', apiUrl, '--nats', process.env.PUNCTUAL_NATS_SERVERS ?? ''],
-    ...['--concurrency', String(WORKER_CONCURRENCY), '--name', 'bench-worker'],
-  ];
-  const worker = spawn(...tiedToUs(process.execPath, args), { stdio: ['ignore', 'pipe', 'ignore'], detached: true });
-  createInterface({ input: worker.stdout }).on('line', (line) => {
-    const event = JSON.parse(line) as Record<string, string | number>;
-    if (event['event'] !== 'start') return;
-    starts.push({
-      jobId: String(event['job_id']),
-      attempt: Number(event['attempt']),
-      startedAt: Number(event['started_at']),
-      scheduledFor: Date.parse(String(event['scheduled_for'])),
-    });
-  });
-  return worker;
+/** A service is ready before it has its shards. */
+async function allShardsTaken(metricsUrls: readonly string[]): Promise<void> {
+  for (const limit = performance.now() + SHARDS_TAKEN_LIMIT_MS; performance.now() < limit;) {
+    await sleep(100);
+    const texts = await Promise.all(metricsUrls.map(async (url) => (await fetch(`${url}/metrics`)).text()));
+    if (texts.every((text) => /^punctual_shards_unowned\{[^}]*\} 0$/m.test(text))) return;
+  }
+  throw new Error('the shards are not all owned');
 }
 
-function peakRssMb(services: readonly ServiceProcess[]): Readonly<Record<string, number>> {
-  return Object.fromEntries(
-    services.map(({ name, pid }) => {
-      const status = readFileSync(`/proc/${pid}/status`, 'utf8');
-      return [name, Math.round(Number(/VmHWM:\s+(\d+)/.exec(status)?.[1]) / 1_024)];
-    }),
-  );
+function targetOf(keyspace: string) {
+  return {
+    contactPoints: (process.env.PUNCTUAL_CASSANDRA_CONTACT_POINTS ?? '').split(','),
+    localDatacenter: process.env.PUNCTUAL_CASSANDRA_LOCAL_DATACENTER ?? 'datacenter1',
+    keyspace,
+    replicationFactor: 1,
+  };
+}
+
+function natsServers(): readonly string[] {
+  return (process.env.PUNCTUAL_NATS_SERVERS ?? '').split(',');
+}
+
+/** The servers that run on this machine. */
+function serverProcesses(): readonly { readonly name: string; readonly pid: number }[] {
+  const [cassandra = ''] = (process.env.PUNCTUAL_CASSANDRA_CONTACT_POINTS ?? '').split(',');
+  const [nats = ''] = natsServers();
+  return [
+    { name: 'cassandra', pid: listenerOf(portOf(cassandra)) },
+    { name: 'nats', pid: listenerOf(portOf(nats)) },
+  ].flatMap(({ name, pid }) => (pid === undefined ? [] : [{ name, pid }]));
+}
+
+function portOf(address: string): number {
+  return Number(address.split(':').at(-1));
 }
