@@ -1,4 +1,5 @@
 import { layFoundation, type LayFoundation } from '../core/foundation/foundation.ts';
+import { JobMover } from '../core/moves/move-job.ts';
 import type { ServiceContext } from '../core/runtime/run-service.ts';
 import { JobCanceller } from './use-cases/cancel-job.ts';
 import { JobChanger } from './use-cases/change-job.ts';
@@ -42,7 +43,7 @@ export async function composeUseCases(context: ServiceContext, lay: LayFoundatio
     canceller: new JobCanceller({ rounds, reader, canceller }),
     claimer,
     reporter: new JobReporter({ rounds, reader, ender, history, gate, claimed, clock, random, telemetry, log }),
-    changer: new JobChanger({ rounds, reader, timers, clock }),
+    changer: new JobChanger({ reader, mover: new JobMover({ rounds, timers }), clock }),
     leaser: new JobLeaser({ queue, reader, claimer, clock }),
     lister: new JobLister({ timerStore: stores.timers, history, reader, shards: writeShards }),
     reader,

@@ -40,6 +40,7 @@ const LIST = {
   label: { type: 'string' },
   limit: { type: 'string' },
 } as const;
+const REPLAY = { ...COMMON, payload: { type: 'string' }, queue: { type: 'string' } } as const;
 const RELEASE = { ...COMMON, attempt: { type: 'string' } } as const;
 
 type Verb = (args: readonly string[], output: Output) => Promise<void>;
@@ -74,8 +75,10 @@ const VERBS: Readonly<Record<string, Verb>> = {
     show(output, values, job, () => `due now\n${jobText(job)}`);
   },
   replay: async (args, output) => {
-    const { words, values, client } = parse(args, ['job_id'], COMMON);
-    const job = await client.replayJob(words[0] ?? '');
+    const { words, values, client } = parse(args, ['job_id'], REPLAY);
+    const { payload, queue } = values;
+    const changes = withoutUndefined({ payload: payload === undefined ? undefined : payloadOf(payload), queue });
+    const job = await client.replayJob(words[0] ?? '', changes);
     show(output, values, job, () => `due again\n${jobText(job)}`);
   },
   release: async (args, output) => {
@@ -107,7 +110,7 @@ export const jobCommand: Command = {
     '                                   <name=value>, --limit <n> (default 50)',
     'job cancel <job_id>                also a running one: its worker is asked to stop',
     'job run <job_id>                   makes a scheduled job due now',
-    'job replay <job_id>                makes a dead job due now, with as many tries again',
+    'job replay <job_id>                makes a dead job due now, with as many tries again: --payload <json>, --queue <name>',
     'job release <job_id>               gives a running attempt back to the queue: --attempt <n> (default: the current one)',
     'job trace <job_id>                 a job, its attempts, and where its rows and timers lie',
     '  --api <url>                      if not PUNCTUAL_API_URL (http://127.0.0.1:7400)',

@@ -18,6 +18,7 @@ import type {
   ListWindow,
   NewJob,
   Queue,
+  ReplayChanges,
   Report,
   ReportAnswer,
   ReportItem,
@@ -101,9 +102,9 @@ export class PunctualClient {
     return jobOf(await this.#post(jobPath(jobId, '/run'), undefined, false));
   }
 
-  /** Makes a dead job due now, with as many tries again. */
-  async replayJob(jobId: string): Promise<Job> {
-    return jobOf(await this.#post(jobPath(jobId, '/replay'), undefined, false));
+  /** Makes a dead job due now, with as many tries again; perhaps with another payload, or in another queue. */
+  async replayJob(jobId: string, changes?: ReplayChanges): Promise<Job> {
+    return jobOf(await this.#post(jobPath(jobId, '/replay'), changes, false));
   }
 
   /** One page, by run_at. */

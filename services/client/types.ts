@@ -5,6 +5,7 @@ import type {
   CreateJobRequest,
   LeaseRequest as WireLeaseRequest,
   PatchJobRequest,
+  ReplayJobRequest,
   WirePriority,
   WireRetry,
 } from '../core/contract/wire.ts';
@@ -18,6 +19,8 @@ export type Outcome = 'succeeded' | 'failed' | 'lease_expired' | 'timed_out' | '
 export type NewJob = CreateJobRequest;
 /** What is absent stays, null removes or sets the default, labels and retry are merged member by member. */
 export type JobPatch = PatchJobRequest;
+/** What is absent stays; a payload of null: none. */
+export type ReplayChanges = ReplayJobRequest;
 
 export interface Attempt {
   readonly attempt: number;

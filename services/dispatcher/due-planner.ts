@@ -31,6 +31,8 @@ export function planDue(due: DueEntry, job: JobRow | null, context: DueContext):
     const waited = context.now - context.firstSeenAt;
     return waited < ABSENT_JOB_GRACE_MS ? { kind: 'look_again', at: context.now + SECOND_MS } : { kind: 'settle' };
   }
+  // A replay took it to another queue, with a due row of its own.
+  if (job.queue !== due.queue) return { kind: 'settle' };
   if (isExpired(job, context.now)) return { kind: 'expire', job };
   if (job.status === JobStatus.scheduled) {
     return job.runAt <= due.runAt ? { kind: 'enqueue', attempt: job.attempt } : { kind: 'settle' };

@@ -201,6 +201,7 @@ export class ShardDispatcher {
     const outcome = await rounds.submit({
       edge: 'enqueue',
       jobId: row.jobId,
+      queue: row.queue,
       runAtMost: row.runAt,
       attempt,
       enqueuedAt,

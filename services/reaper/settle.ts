@@ -190,10 +190,10 @@ export class Settler {
   /** Overdue and nobody enqueued it: the next look's timer first, then the round, then the message. */
   async #enqueue(row: JobRow, now: EpochMs): Promise<Moved> {
     const { timers, rounds, telemetry } = this.#parts;
-    const { jobId, shard, attempt, runAt } = row;
+    const { jobId, queue, shard, attempt, runAt } = row;
     const at = now + ENQUEUED_LOOK_MIN_MS;
     const armed = await timers.armDeadlines([{ jobId, shard, at, publishedAt: now }]);
-    const outcome = await rounds.submit({ edge: 'enqueue', jobId, attempt, runAtMost: runAt, enqueuedAt: now });
+    const outcome = await rounds.submit({ edge: 'enqueue', jobId, queue, attempt, runAtMost: runAt, enqueuedAt: now });
     if (outcome.kind === 'lost') return { settled: null, row: outcome.row };
     if (outcome.kind !== 'applied') return { settled: this.#again() };
     await timers.afterRound(armed.chosenAt, [row]);

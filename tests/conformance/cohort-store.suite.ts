@@ -12,6 +12,7 @@ import {
   type Claim,
   type ClockCondition,
   type Create,
+  type Discard,
   type EndAttempt,
   type Heartbeat,
   type Operation,
@@ -118,9 +119,9 @@ export function cohortStoreSuite(harness: () => CohortStoreHarness): void {
     assert.deepEqual(
       rows,
       new Map(
-        jobs.map(({ jobId, runAt }, index) => [
+        jobs.map(({ jobId, queue, runAt }, index) => [
           jobId,
-          { status: index === 0 ? JobStatus.enqueued : JobStatus.scheduled, attempt: 0, runAt },
+          { status: index === 0 ? JobStatus.enqueued : JobStatus.scheduled, queue, attempt: 0, runAt },
         ]),
       ),
     );
@@ -328,7 +329,7 @@ export function cohortStoreSuite(harness: () => CohortStoreHarness): void {
     await applies({ ...death, next });
     const dead = await read(job.jobId);
     const expect = { attempt: dead.attempt, runAt: dead.runAt, finishedAt: FAILED.endedAt };
-    const replay: Replay = { edge: 'replay', jobId: job.jobId, expect, runAt: dead.runAt + 5 };
+    const replay: Replay = { edge: 'replay', jobId: job.jobId, expect, runAt: dead.runAt + 5, changes: {} };
     const { rows } = await loses({ ...replay, expect: { ...expect, finishedAt: FAILED.endedAt + 1 } });
     assert.equal(rows.get(job.jobId)?.finishedAt, FAILED.endedAt);
     await applies(replay);
@@ -337,6 +338,61 @@ export function cohortStoreSuite(harness: () => CohortStoreHarness): void {
     assert.deepEqual(row, { ...dead, ...again, finishedAt: null, reason: null });
     assert.ok(bearsMark(replay, row));
     await loses(replay);
+  });
+
+  it('replays a dead job with another payload into another queue, where alone it can be enqueued', async () => {
+    const dead = jobRow(newCohort(), 0, { status: JobStatus.dead, finishedAt: FAILED.endedAt });
+    await applies(create(dead));
+    const { jobId, attempt, runAt } = dead;
+    const changes = { payload: '{"mended":1.10}', payloadBytes: 15, queue: 'other', bulkMarks: ['o_1@5', 'o_2@6'] };
+    const expect = { attempt, runAt, finishedAt: FAILED.endedAt };
+    await applies({ edge: 'replay', jobId, expect, runAt: runAt + 5, changes });
+    const row = await read(jobId);
+    assert.deepEqual(row, { ...dead, ...changes, status: JobStatus.scheduled, runAt: runAt + 5, finishedAt: null });
+    const { rows } = await loses(enqueue({ ...row, queue: dead.queue }));
+    assert.equal(rows.get(jobId)?.queue, 'other');
+    await applies(enqueue(row));
+  });
+
+  it('replays a job without a payload', async () => {
+    const dead = jobRow(newCohort(), 0, { status: JobStatus.dead, finishedAt: FAILED.endedAt });
+    await applies(create(dead));
+    const { jobId, attempt, runAt } = dead;
+    const expect = { attempt, runAt, finishedAt: FAILED.endedAt };
+    await applies({ edge: 'replay', jobId, expect, runAt, changes: { payload: null, payloadBytes: 0 } });
+    assert.partialDeepStrictEqual(await read(jobId), { payload: null, payloadBytes: 0, queue: dead.queue });
+  });
+
+  it('discards a dead job, once for each death, and keeps the time of it', async () => {
+    const dead = jobRow(newCohort(), 0, { status: JobStatus.dead, finishedAt: FAILED.endedAt, reason: 'attempts' });
+    await applies(create(dead));
+    const expect = { attempt: dead.attempt, runAt: dead.runAt, finishedAt: FAILED.endedAt };
+    const discard: Discard = { edge: 'discard', jobId: dead.jobId, expect, reason: 'discarded', bulkMarks: ['o_1@5'] };
+    const { rows } = await loses({ ...discard, expect: { ...expect, finishedAt: FAILED.endedAt + 1 } });
+    assert.equal(rows.get(dead.jobId)?.status, JobStatus.dead);
+    await applies(discard);
+    const row = await read(dead.jobId);
+    assert.deepEqual(row, { ...dead, status: JobStatus.cancelled, reason: 'discarded', bulkMarks: ['o_1@5'] });
+    assert.ok(bearsMark(discard, row));
+    assert.ok(!bearsMark({ ...discard, bulkMarks: ['o_2@5'] }, row));
+    await loses(discard);
+  });
+
+  it('marks what a bulk operation cancels, asks to stop or changes', async () => {
+    const bulkMarks = ['o_0123456789abc_00@1763186400123'];
+    const asked = await running();
+    await applies({ edge: 'request_cancel', jobId: asked.jobId, attempt: asked.attempt, bulkMarks });
+    assert.deepEqual((await read(asked.jobId)).bulkMarks, bulkMarks);
+    const job = jobRow(newCohort(), 0);
+    await applies(create(job));
+    const { jobId, attempt, runAt } = job;
+    await applies({ edge: 'change', jobId, expect: { attempt, runAt }, changes: { bulkMarks } });
+    assert.deepEqual((await read(jobId)).bulkMarks, bulkMarks);
+    const status = JobStatus.scheduled;
+    const expect = { status, attempt, runAt };
+    const later = [...bulkMarks, 'o_2@6'];
+    await applies({ edge: 'cancel', jobId, expect, finishedAt: runAt, reason: 'x', bulkMarks: later });
+    assert.deepEqual((await read(jobId)).bulkMarks, later);
   });
 
   it('cancels what waits', async () => {
@@ -404,7 +460,8 @@ function create(job: JobRow): Create {
 }
 
 function enqueue(job: JobRow): Extract<Operation, { edge: 'enqueue' }> {
-  return { edge: 'enqueue', jobId: job.jobId, runAtMost: job.runAt, attempt: job.attempt, enqueuedAt: 60_000 };
+  const { jobId, queue, runAt, attempt } = job;
+  return { edge: 'enqueue', jobId, queue, runAtMost: runAt, attempt, enqueuedAt: 60_000 };
 }
 
 function claim(job: JobRow, overrides: Partial<Claim> = {}): Claim {

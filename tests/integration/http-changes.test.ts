@@ -182,6 +182,41 @@ describe('PATCH /jobs/{job_id}', () => {
   });
 });
 
+describe('POST /jobs/{job_id}/replay with a body', () => {
+  it('hands on another payload as it was written, and another queue', async (test) => {
+    const api = await serveApi(test);
+    const row = jobRow(newCohort(), 0, { status: 'dead' });
+    api.jobs.set(row.jobId, row);
+    const path = `/jobs/${row.jobId}/replay`;
+    for (const body of ['{"payload": {"x": 1.10}, "queue": "slow"}', '{"payload":null}', '{}']) {
+      assert.equal((await api.call('POST', path, { body })).status, 200, body);
+    }
+    assert.equal((await api.call('POST', path)).status, 200);
+    assert.deepEqual(api.asked.replays, [
+      { payload: { text: '{"x": 1.10}', bytes: 11 }, queue: 'slow' },
+      { payload: null },
+      {},
+      {},
+    ]);
+  });
+
+  it('refuses what it does not know, and payloads that are too large', async (test) => {
+    const api = await serveApi(test);
+    const row = jobRow(newCohort(), 0, { status: 'dead' });
+    api.jobs.set(row.jobId, row);
+    for (const [body, detail] of [
+      [{ queue: 'Mail' }, 'queue: must be 1 to 64 of a-z'],
+      [{ queu: 'mail' }, 'queu: is not a field here: did you mean queue?'],
+      [{ payload: 'x'.repeat(65_535) }, 'payload: is 65537 bytes of JSON text, and may be 65536'],
+    ] as const) {
+      const answer = await api.call('POST', `/jobs/${row.jobId}/replay`, { body });
+      assert.equal(answer.status, 400);
+      assert.ok(String(answer.body['detail']).startsWith(detail), String(answer.body['detail']));
+    }
+    assert.deepEqual(api.asked.replays, []);
+  });
+});
+
 describe('POST /jobs/{job_id}/cancel, /run and /replay', () => {
   it('answer the job, and 202 where its worker has yet to stop', async (test) => {
     const api = await serveApi(test);

@@ -15,6 +15,7 @@ import type {
   ListDeadLetters,
   ListJobs,
   ReleaseItem,
+  ReplayJob,
   Report,
   UseCases,
 } from '../../services/api/use-cases/types.ts';
@@ -51,6 +52,7 @@ export interface Asked {
   readonly reports: Report[];
   readonly batches: CreateJobs[];
   readonly changes: ChangeJob[];
+  readonly replays: ReplayJob[];
   readonly released: ReleaseItem[];
   readonly leases: LeaseRequest[];
   readonly lists: ListJobs[];
@@ -87,6 +89,7 @@ export async function serveApi(test: Cleanup, options: { horizonDays?: number } 
     reports: [],
     batches: [],
     changes: [],
+    replays: [],
     released: [],
     leases: [],
     lists: [],
@@ -206,7 +209,10 @@ function stubUseCases(jobs: Map<string, JobRow>, asked: Asked, clock: FakeClock)
       return found;
     },
     runJobNow: async (jobId) => find(jobId),
-    replayJob: async (jobId) => find(jobId),
+    replayJob: async (jobId, changes) => {
+      asked.replays.push(changes);
+      return find(jobId);
+    },
     releaseJobs: async (items) => {
       asked.released.push(...items);
       return items.map(() => ok({ outcome: 'released', status: 'enqueued', replayed: false }));

@@ -53,6 +53,7 @@ export function jobRow(cohort: string, member: number, overrides: Partial<JobRow
     createdAt: runAt - 1_000,
     enqueuedAt: null,
     finishedAt: null,
+    bulkMarks: [],
     starts: new Map(),
     ends: new Map(),
     ...overrides,
@@ -90,6 +91,7 @@ export function fullJobRow(cohort: string, member: number): JobRow {
     expiresAt: at + 3,
     enqueuedAt: at + 4,
     finishedAt: at + 5,
+    bulkMarks: ['o_0123456789abc_00@1763186400123', 'o_abcdefghjkmnp_01@1763186400124'],
     starts: new Map([
       [1, { worker: 'worker-1', claimId: 'c1', startedAt: at }],
       [2, { worker: 'worker-2', claimId: 'c2', startedAt: at + 10 }],

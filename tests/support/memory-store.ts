@@ -9,7 +9,6 @@ import {
   forgottenAttempt,
   judgeCondition,
   type ClockCondition,
-  type JobChanges,
   type ConditionColumns,
   type DeadlineEntry,
   type DueEntry,
@@ -379,14 +378,19 @@ function changed(operation: Operation, row: JobRow | undefined, now: EpochMs): J
         ends: withEntry(row.ends, operation.expect.attempt, stored(operation.end)),
       };
     case 'cancel':
-      return { ...row, status: JobStatus.cancelled, finishedAt: operation.finishedAt, reason: operation.reason };
+      return {
+        ...row,
+        status: JobStatus.cancelled,
+        ...definedOnly(pickOf(operation, 'finishedAt', 'reason', 'bulkMarks')),
+      };
     case 'request_cancel':
-      return { ...row, cancelRequested: true };
+      return { ...row, cancelRequested: true, ...definedOnly(pickOf(operation, 'bulkMarks')) };
     case 'change':
       return { ...row, ...definedOnly(operation.changes) };
     case 'replay':
       return {
         ...row,
+        ...definedOnly(operation.changes),
         status: JobStatus.scheduled,
         runAt: operation.runAt,
         tries: 0,
@@ -395,12 +399,21 @@ function changed(operation: Operation, row: JobRow | undefined, now: EpochMs): J
         finishedAt: null,
         reason: null,
       };
+    case 'discard':
+      return { ...row, status: JobStatus.cancelled, reason: operation.reason, bulkMarks: operation.bulkMarks };
   }
 }
 
 /** An undefined change leaves its column alone. */
-function definedOnly(changes: JobChanges): JobChanges {
-  return Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
+function definedOnly<Changes extends object>(changes: Changes): Changes {
+  return Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined)) as Changes;
+}
+
+function pickOf<Source extends object, Name extends keyof Source>(
+  source: Source,
+  ...names: readonly Name[]
+): Pick<Source, Name> {
+  return Object.fromEntries(names.map((name) => [name, source[name]])) as Pick<Source, Name>;
 }
 
 /** Text is stored as UTF-8, which half a surrogate pair does not survive. */
@@ -410,6 +423,7 @@ function stored(end: AttemptEnd): AttemptEnd {
 
 const ALL_COLUMNS: readonly (keyof ConditionColumns)[] = [
   'status',
+  'queue',
   'attempt',
   'runAt',
   'cancelRequested',
@@ -424,10 +438,12 @@ function columnsNamed(operation: Operation): readonly (keyof ConditionColumns)[]
     case 'create':
       return ALL_COLUMNS;
     case 'enqueue':
+      return ['status', 'queue', 'attempt', 'runAt'];
     case 'cancel':
     case 'change':
       return ['status', 'attempt', 'runAt'];
     case 'replay':
+    case 'discard':
       return ['status', 'attempt', 'runAt', 'finishedAt'];
     case 'claim':
     case 'request_cancel':

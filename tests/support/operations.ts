@@ -17,6 +17,7 @@ export const EDGES: readonly Edge[] = [
   'cancel',
   'change',
   'replay',
+  'discard',
 ];
 /** A request to cancel is the same whoever made it. */
 export const ALL_EDGES: readonly Edge[] = [...EDGES, 'request_cancel'];
@@ -33,14 +34,14 @@ export interface OperationTerms {
 
 /** @param mark a number that no other operation of the test has. */
 export function operationOn(job: JobRow, edge: Edge, mark: number, terms: OperationTerms = {}): Operation {
-  const { jobId, runAt } = job;
+  const { jobId, queue, runAt } = job;
   const { attempt = job.attempt, clock = 'before_deadline', cancelFrom = JobStatus.scheduled } = terms;
   const text = String(mark);
   switch (edge) {
     case 'create':
       return { edge, jobId, job: { ...job, createToken: text } };
     case 'enqueue':
-      return { edge, jobId, runAtMost: runAt, attempt, enqueuedAt: mark };
+      return { edge, jobId, queue, runAtMost: runAt, attempt, enqueuedAt: mark };
     case 'claim': {
       const lease = { leaseMs: LEASE_MS, timeoutMs: TIMEOUT_MS };
       return { edge, jobId, attempt, worker: 'worker-1', claimId: text, startedAt: mark, ...lease };
@@ -82,7 +83,11 @@ export function operationOn(job: JobRow, edge: Edge, mark: number, terms: Operat
     case 'change':
       return { edge, jobId, expect: { attempt, runAt }, changes: { labels: { mark: text } } };
     case 'replay':
-      return { edge, jobId, expect: { attempt, runAt, finishedAt: job.finishedAt ?? 0 }, runAt: mark };
+      return { edge, jobId, expect: { attempt, runAt, finishedAt: job.finishedAt ?? 0 }, runAt: mark, changes: {} };
+    case 'discard': {
+      const expect = { attempt, runAt, finishedAt: job.finishedAt ?? 0 };
+      return { edge, jobId, expect, reason: 'discarded', bulkMarks: [text] };
+    }
   }
 }
 
@@ -106,6 +111,8 @@ export function markIn(operation: Operation): number {
       return Number(operation.changes.labels?.['mark']);
     case 'replay':
       return operation.runAt;
+    case 'discard':
+      return Number(operation.bulkMarks[0]);
     case 'request_cancel':
       return NaN;
   }
@@ -120,6 +127,7 @@ export function jobBefore(edge: Edge, cohort: string, member: number): JobRow {
     case 'change':
       return jobRow(cohort, member);
     case 'replay':
+    case 'discard':
       return jobRow(cohort, member, { status: JobStatus.dead, attempt: 1, finishedAt: FAKE_START });
     case 'claim':
       return jobRow(cohort, member, { status: JobStatus.enqueued, enqueuedAt: FAKE_START });

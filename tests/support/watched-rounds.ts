@@ -88,6 +88,6 @@ function markOfTransition(before: JobRow, after: JobRow): string | number | null
     case JobStatus.running:
       return after.starts.get(after.attempt)?.claimId;
     default:
-      return after.finishedAt;
+      return before.status === JobStatus.dead ? after.bulkMarks[0] : after.finishedAt;
   }
 }

@@ -103,6 +103,24 @@ describe('a dispatcher', () => {
     );
   });
 
+  it('publishes a job that was replayed into another queue there alone, whatever rows it left in the old one', async () => {
+    const { create, writeDueRow, start, run, bus } = bench();
+    // Their rows of the old queue are left by rounds that lost: one at the same attempt, one read when long due.
+    const [later, late] = [due(0, 100, { queue: 'new', attempt: 2 }), due(1, 0, { queue: 'new', attempt: 2 })];
+    create(later, late);
+    for (const afterMs of [50, 101, 1_500]) writeDueRow({ ...later, queue: 'old', runAt: FAKE_START + afterMs });
+    writeDueRow({ ...late, queue: 'old', runAt: FAKE_START - 30_000 });
+    await start();
+    await run(5);
+    assert.deepEqual(
+      [...bus.subjects.values()].flat().map(({ message }) => [message.queue, message.jobId, message.attempt]),
+      [
+        ['new', late.jobId, 3],
+        ['new', later.jobId, 3],
+      ],
+    );
+  });
+
   it('R085 publishes a job that is due in 24.8 days then, not before', async () => {
     const { create, start, run, published, clock, stores, dispatcher } = bench();
     create(due(0, 2 ** 31));

@@ -36,6 +36,12 @@ describe('the plan for a due row', () => {
     assert.deepEqual(planOf({ runAt: RUN_AT + 1 }, { maybeUnpublished: true }), { kind: 'settle' });
   });
 
+  it('is to drop the row of a job that a replay took to another queue: it has a due row there', () => {
+    for (const status of ['scheduled', 'enqueued'] as const) {
+      assert.deepEqual(planOf({ status, queue: 'other' }, { maybeUnpublished: true }), { kind: 'settle' });
+    }
+  });
+
   it('is to publish what is enqueued only where the message may be missing', () => {
     assert.deepEqual(planOf({ status: 'enqueued' }), { kind: 'settle' });
     assert.deepEqual(planOf({ status: 'enqueued' }, { maybeUnpublished: true }), { kind: 'publish', attempt: 2 });

@@ -3,7 +3,14 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { JOB_STATUSES, JobStatus } from '../../services/core/domain/job-status.ts';
-import { decideCancel, decideSettle, TRANSITIONS, type Transition } from '../../services/core/domain/life-cycle.ts';
+import {
+  decideCancel,
+  decideDiscard,
+  decideReplay,
+  decideSettle,
+  TRANSITIONS,
+  type Transition,
+} from '../../services/core/domain/life-cycle.ts';
 import { SECOND_MS } from '../../services/core/domain/limits.ts';
 import type { Edge } from '../../services/core/domain/operation.ts';
 import { FAKE_START, FakeClock } from '../support/fake-clock.ts';
@@ -40,6 +47,7 @@ const DESIGN = `
   enqueued  | expire         | cancelled | -
   scheduled | change         | scheduled | due
   dead      | replay         | scheduled | due
+  dead      | discard        | cancelled | -
   scheduled | cancel         | cancelled | -
   enqueued  | cancel         | cancelled | -
 `;
@@ -73,6 +81,7 @@ describe('the table of transitions', () => {
       request_cancel: ['request_cancel'],
       change: ['change'],
       replay: ['replay'],
+      discard: ['discard'],
     };
     for (const edge of ALL_EDGES) {
       const stores = new MemoryStores({ clock: new FakeClock() });
@@ -101,6 +110,20 @@ describe('a cancellation', () => {
         reason: 'test',
       };
       assert.deepEqual(decideCancel(row, NOW, 'test'), isWaiting ? expected : null, status);
+    }
+  });
+});
+
+describe('a replay or a discard', () => {
+  it('is decided for a dead job, naming the death that was read, and for no other', () => {
+    for (const status of JOB_STATUSES) {
+      const row = jobRow(COHORT, 0, { status, attempt: 2, finishedAt: NOW });
+      const isDead = status === JobStatus.dead;
+      const expect = { attempt: 2, runAt: row.runAt, finishedAt: NOW };
+      const replay = { edge: 'replay', jobId: row.jobId, expect, runAt: NOW + 1, changes: { queue: 'other' } };
+      assert.deepEqual(decideReplay(row, NOW + 1, { queue: 'other' }), isDead ? replay : null, status);
+      const discard = { edge: 'discard', jobId: row.jobId, expect, reason: 'discarded', bulkMarks: ['mark'] };
+      assert.deepEqual(decideDiscard(row, ['mark']), isDead ? discard : null, status);
     }
   });
 });

@@ -86,9 +86,11 @@ describe('faults of the stores in memory', () => {
 async function rowsOf(stores: MemoryStores): Promise<ReadonlyMap<string, unknown>> {
   const rows = await stores.jobs.read([...stores.rows.keys()]);
   return new Map(
-    [...rows.values()].map(({ jobId, status, attempt, runAt, cancelRequested, leaseUntil, deadlineAt, finishedAt }) => [
-      jobId,
-      { status, attempt, runAt, cancelRequested, leaseUntil, deadlineAt, finishedAt },
-    ]),
+    [...rows.values()].map(
+      ({ jobId, status, queue, attempt, runAt, cancelRequested, leaseUntil, deadlineAt, finishedAt }) => [
+        jobId,
+        { status, queue, attempt, runAt, cancelRequested, leaseUntil, deadlineAt, finishedAt },
+      ],
+    ),
   );
 }

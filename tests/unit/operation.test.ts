@@ -31,12 +31,19 @@ const attemptBehind = (row: JobRow): Partial<JobRow> => ({ attempt: row.attempt 
 const dueLater = (row: JobRow): Partial<JobRow> => ({ runAt: row.runAt + 1 });
 const dueEarlier = (row: JobRow): Partial<JobRow> => ({ runAt: row.runAt - 1 });
 const diedAgain = (row: JobRow): Partial<JobRow> => ({ finishedAt: (row.finishedAt ?? 0) + 1 });
+// A replay takes a job to another queue.
+const otherQueue = (): Partial<JobRow> => ({ queue: 'other' });
 const cancelRequested = (): Partial<JobRow> => ({ cancelRequested: true });
 const otherAttempt = [attemptAhead, attemptBehind];
 
 const CONDITIONS: Record<Exclude<Edge, 'create'>, Condition> = {
   // Rule 4: a due row means "by now".
-  enqueue: { status: 'scheduled', fits: 'holds', refuses: [...otherAttempt, dueLater], ignores: [dueEarlier] },
+  enqueue: {
+    status: 'scheduled',
+    fits: 'holds',
+    refuses: [...otherAttempt, dueLater, otherQueue],
+    ignores: [dueEarlier],
+  },
   claim: { status: 'enqueued', fits: 'holds', refuses: otherAttempt, ignores: [dueLater, dueEarlier] },
   heartbeat: { status: 'running', fits: 'clock', refuses: [...otherAttempt, cancelRequested], ignores: [dueLater] },
   // Success wins over a request to cancel.
@@ -56,6 +63,12 @@ const CONDITIONS: Record<Exclude<Edge, 'create'>, Condition> = {
   },
   change: { status: 'scheduled', fits: 'holds', refuses: [...otherAttempt, dueLater, dueEarlier], ignores: [] },
   replay: {
+    status: 'dead',
+    fits: 'holds',
+    refuses: [...otherAttempt, dueLater, dueEarlier, diedAgain],
+    ignores: [cancelRequested],
+  },
+  discard: {
     status: 'dead',
     fits: 'holds',
     refuses: [...otherAttempt, dueLater, dueEarlier, diedAgain],

@@ -21,17 +21,22 @@ export interface BodyRules {
   readonly raw: RawMemberPlace;
   /** Media types taken; JSON alone, unless it says so. */
   readonly types?: readonly string[];
+  /** A request may come without. */
+  readonly optional?: boolean;
 }
 
 const JSON_ALONE = ['application/json'];
 
+export const NO_BODY: JsonBody = { value: {}, text: '', raw: new Map(), items: new Map() };
+
 export type ReadBody = (request: Request, response: Response) => Promise<Result<JsonBody>>;
 
 /** Reads bodies of one route. Never rejects for what a client sent. */
-export function bodyReader({ maxBytes, raw, types = JSON_ALONE }: BodyRules): ReadBody {
+export function bodyReader({ maxBytes, raw, types = JSON_ALONE, optional = false }: BodyRules): ReadBody {
   // Also inflates gzip, deflate and br, and stops at maxBytes of what comes out.
   const receive: RequestHandler = express.raw({ type: () => true, limit: maxBytes });
   return async (request, response) => {
+    if (optional && !hasBody(request)) return ok(NO_BODY);
     const mistyped = contentTypeFault(request.headers['content-type'], types);
     if (mistyped !== null) return refused({ code: 'unsupported_media_type', detail: mistyped });
     const failure = await new Promise<unknown>((resolve) => {
@@ -40,6 +45,10 @@ export function bodyReader({ maxBytes, raw, types = JSON_ALONE }: BodyRules): Re
     if (failure !== undefined) return refusedBody(failure, maxBytes);
     return parseBody(request.body as Buffer | undefined, raw);
   };
+}
+
+function hasBody({ headers }: Request): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 
 function contentTypeFault(header: string | undefined, types: readonly string[]): string | null {

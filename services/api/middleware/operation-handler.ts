@@ -2,7 +2,7 @@ import type { Request, RequestHandler, Response } from 'express';
 import { ok, type Problem, refused, type Result } from '../../core/contract/problems.ts';
 import { type Answer, problemAnswer, send } from './answer.ts';
 import { invalidRequest } from './invalid-request.ts';
-import { bodyReader, type BodyRules, type JsonBody } from './json-body.ts';
+import { bodyReader, type BodyRules, type JsonBody, NO_BODY } from './json-body.ts';
 import type { OperationValidators } from './validation.ts';
 import type { Violation } from './violation-text.ts';
 
@@ -31,8 +31,6 @@ export interface HandlerContext {
   /** Aborts when the process stops. */
   readonly stopping: AbortSignal;
 }
-
-const NO_BODY: JsonBody = { value: {}, text: '', raw: new Map(), items: new Map() };
 
 /** The way of a request through an operation: body, validation, route, answer. Rejects only for our own faults. */
 export function operationHandler(

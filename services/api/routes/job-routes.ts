@@ -1,12 +1,13 @@
 import { ok, refused, type Result } from '../../core/contract/problems.ts';
-import type { CreateJobRequest, CreateJobsRequest } from '../../core/contract/wire.ts';
+import type { CreateJobRequest, CreateJobsRequest, ReplayJobRequest } from '../../core/contract/wire.ts';
 import { isJobId } from '../../core/domain/ids.ts';
 import type { JobRow } from '../../core/domain/job.ts';
 import { BATCH_BODY_MAX_BYTES, JOB_BODY_MAX_BYTES } from '../../core/domain/limits.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Answer } from '../middleware/answer.ts';
+import { invalidRequest } from '../middleware/invalid-request.ts';
 import type { ApiRequest, Route } from '../middleware/operation-handler.ts';
-import type { CreatedJob, CreateJob, UseCases } from '../use-cases/types.ts';
+import type { CreatedJob, CreateJob, ReplayJob, UseCases } from '../use-cases/types.ts';
 import { jobNotFound } from '../use-cases/worker-refusals.ts';
 import { parsePatch } from './job-patch.ts';
 import {
@@ -17,6 +18,7 @@ import {
   type ParsedJob,
   parseJob,
   PAYLOAD_MEMBER,
+  payloadViolations,
 } from './job-request.ts';
 import { createdJobJson, hrefOf, jobJson } from './job-view.ts';
 
@@ -130,8 +132,26 @@ export function jobRoutes({ useCases, clock, horizonDays, keyspace }: JobRoutePa
       }),
     },
     runJobNow: { handle: ofJob(async (jobId) => found(await useCases.runJobNow(jobId))) },
-    replayJob: { handle: ofJob(async (jobId) => found(await useCases.replayJob(jobId))) },
+    replayJob: {
+      body: { maxBytes: JOB_BODY_MAX_BYTES, raw: { member: PAYLOAD_MEMBER }, optional: true },
+      handle: ofJob(async (jobId, { body }) => {
+        const changes = parseReplay(body);
+        return changes.ok ? found(await useCases.replayJob(jobId, changes.value)) : changes;
+      }),
+    },
   };
+}
+
+function parseReplay({ value, raw }: ApiRequest['body']): Result<ReplayJob> {
+  const { payload, queue } = value as ReplayJobRequest;
+  const text = raw.get(0) ?? '';
+  const bytes = Buffer.byteLength(text);
+  const violations = payloadViolations(bytes);
+  if (violations.length > 0) return refused(invalidRequest(violations));
+  return ok({
+    ...(payload !== undefined && { payload: payload === null ? null : { text, bytes } }),
+    ...(queue !== undefined && { queue }),
+  });
 }
 
 function sourceOfItem(

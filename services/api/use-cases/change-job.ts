@@ -1,28 +1,25 @@
 import { ok, refused, type Result } from '../../core/contract/problems.ts';
 import type { JobRow } from '../../core/domain/job.ts';
 import { isTerminal, JobStatus } from '../../core/domain/job-status.ts';
+import { decideChange, decideReplay } from '../../core/domain/life-cycle.ts';
 import type { Change, JobChanges, Replay } from '../../core/domain/operation.ts';
-import type { EpochMs } from '../../core/domain/time.ts';
-import { dueEntryOf } from '../../core/moves/end-attempt.ts';
+import type { JobMover } from '../../core/moves/move-job.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { JobReader } from '../../core/ports/job-store.ts';
-import type { Rounds } from '../../core/rounds/rounds.ts';
-import type { Timers } from '../../core/timers/timers.ts';
-import { OUTCOME_UNKNOWN, problemOfRound, withStore } from './store-problems.ts';
-import type { ChangeJob } from './types.ts';
+import { problemOfRound, withStore } from './store-problems.ts';
+import type { ChangeJob, ReplayJob } from './types.ts';
 import { jobNotFound } from './worker-refusals.ts';
 
 export interface ChangeJobParts {
-  readonly rounds: Rounds;
   readonly reader: JobReader;
-  readonly timers: Timers;
+  readonly mover: JobMover;
   readonly clock: Clock;
 }
 
 /** A job can move a few times while it is being changed; after that its state is anybody's. */
 const TRIES_MAX = 5;
 
-/** PATCH, run now and replay: what moves a job's time from outside. The due row is written first, as everywhere. */
+/** PATCH, run now and replay of one job. */
 export class JobChanger {
   readonly #parts: ChangeJobParts;
 
@@ -33,66 +30,42 @@ export class JobChanger {
   /** Only while scheduled; anything else is refused and nothing changes. */
   change(jobId: string, changeOf: (row: JobRow) => Result<ChangeJob>): Promise<Result<JobRow>> {
     return this.#move(jobId, (row) => {
-      if (row.status !== JobStatus.scheduled) return refusedFor(row);
+      if (row.status !== JobStatus.scheduled) return ok(null);
       const change = changeOf(row);
-      return change.ok ? ok(changeOperation(row, this.#changesOf(change.value))) : change;
+      return change.ok ? ok(decideChange(row, this.#changesOf(change.value))) : change;
     });
   }
 
   /** Due now. scheduledFor stays: it is the time asked for. */
   runNow(jobId: string): Promise<Result<JobRow>> {
     const runAt = this.#parts.clock.now();
-    return this.#move(jobId, (row) =>
-      row.status === JobStatus.scheduled ? ok(changeOperation(row, { runAt })) : refusedFor(row),
-    );
+    return this.#move(jobId, (row) => ok(decideChange(row, { runAt })));
   }
 
-  /** A dead job is due now, with as many tries again. */
-  replay(jobId: string): Promise<Result<JobRow>> {
+  /** A dead job is due now, with as many tries again, perhaps with another payload or in another queue. */
+  replay(jobId: string, { payload, queue }: ReplayJob): Promise<Result<JobRow>> {
     const runAt = this.#parts.clock.now();
-    return this.#move(jobId, (row) =>
-      row.status === JobStatus.dead ? ok(replayOperation(row, runAt)) : refusedFor(row),
-    );
+    const changes = { ...payloadChanges(payload), ...(queue !== undefined && { queue }) };
+    return this.#move(jobId, (row) => ok(decideReplay(row, runAt, changes)));
   }
 
-  async #move(jobId: string, operationFor: (row: JobRow) => Result<Change | Replay>): Promise<Result<JobRow>> {
+  /** @param operationFor null: the state of the job does not allow it. */
+  async #move(jobId: string, operationFor: (row: JobRow) => Result<Change | Replay | null>): Promise<Result<JobRow>> {
+    const { reader, mover } = this.#parts;
     return withStore(async () => {
-      let row = (await this.#parts.reader.read([jobId])).get(jobId) ?? null;
+      let row = (await reader.read([jobId])).get(jobId) ?? null;
       for (let tries = 0; tries < TRIES_MAX; tries += 1) {
         if (row === null) return refused(jobNotFound(jobId));
         const operation = operationFor(row);
         if (!operation.ok) return operation;
-        const moved = await this.#submit(row, operation.value);
-        if ('result' in moved) return moved.result;
-        row = moved.found;
+        if (operation.value === null) return refusedFor(row);
+        const outcome = await mover.move(row, operation.value);
+        if (outcome.kind === 'moved') return ok(outcome.row);
+        if (outcome.kind !== 'lost') return refused(problemOfRound(outcome));
+        row = outcome.row;
       }
       return row === null ? refused(jobNotFound(jobId)) : refusedFor(row);
     });
-  }
-
-  async #submit(
-    row: JobRow,
-    wanted: Change | Replay,
-  ): Promise<{ readonly result: Result<JobRow> } | { readonly found: JobRow | null }> {
-    const { rounds, timers } = this.#parts;
-    const armed = await this.#arm(row, wanted);
-    const operation = armed === null ? wanted : withRunAt(wanted, armed.runAt);
-    const outcome = await rounds.submit(operation);
-    if (outcome.kind === 'lost') return { found: outcome.row };
-    if (outcome.kind === 'not_written') return { result: refused(problemOfRound(outcome)) };
-    if (armed !== null) await timers.afterRound(armed.chosenAt, [row]);
-    if (outcome.kind === 'unknown') return { result: refused(OUTCOME_UNKNOWN) };
-    const after = rowAfter(row, operation);
-    if (armed !== null) timers.hint([dueEntryOf(after, after.runAt)]);
-    return { result: ok(after) };
-  }
-
-  async #arm(row: JobRow, wanted: Change | Replay): Promise<{ chosenAt: Armed['chosenAt']; runAt: EpochMs } | null> {
-    const runAt = wanted.edge === 'replay' ? wanted.runAt : newDueTime(row, wanted);
-    if (runAt === null) return null;
-    const after = rowAfter(row, wanted);
-    const armed = await this.#parts.timers.armDue([dueEntryOf(after, runAt)]);
-    return { chosenAt: armed.chosenAt, runAt: armed.entries[0]?.runAt ?? runAt };
   }
 
   #changesOf(change: ChangeJob): JobChanges {
@@ -102,45 +75,13 @@ export class JobChanger {
     return {
       ...same,
       ...(at !== undefined && { runAt: at, scheduledFor: at }),
-      ...(payload !== undefined && { payload: payload?.text ?? null, payloadBytes: payload?.bytes ?? 0 }),
+      ...payloadChanges(payload),
     };
   }
 }
 
-type Armed = Awaited<ReturnType<Timers['armDue']>>;
-
-function changeOperation(row: JobRow, changes: JobChanges): Change {
-  return { edge: 'change', jobId: row.jobId, expect: { attempt: row.attempt, runAt: row.runAt }, changes };
-}
-
-function replayOperation(row: JobRow, runAt: EpochMs): Replay {
-  const { jobId, attempt, finishedAt } = row;
-  return { edge: 'replay', jobId, expect: { attempt, runAt: row.runAt, finishedAt: finishedAt ?? 0 }, runAt };
-}
-
-function withRunAt(operation: Change | Replay, runAt: EpochMs): Change | Replay {
-  return operation.edge === 'replay'
-    ? { ...operation, runAt }
-    : { ...operation, changes: { ...operation.changes, runAt } };
-}
-
-/** The due row carries the priority too, so it is written again when either changes. */
-function newDueTime(row: JobRow, { changes }: Change): EpochMs | null {
-  return changes.runAt ?? (changes.priority === undefined ? null : row.runAt);
-}
-
-function rowAfter(row: JobRow, operation: Change | Replay): JobRow {
-  if (operation.edge === 'change') return { ...row, ...operation.changes };
-  return {
-    ...row,
-    status: JobStatus.scheduled,
-    runAt: operation.runAt,
-    tries: 0,
-    lapses: 0,
-    lostClaims: 0,
-    finishedAt: null,
-    reason: null,
-  };
+function payloadChanges(payload: ChangeJob['payload']): Pick<JobChanges, 'payload' | 'payloadBytes'> {
+  return payload === undefined ? {} : { payload: payload?.text ?? null, payloadBytes: payload?.bytes ?? 0 };
 }
 
 function refusedFor(row: JobRow): ReturnType<typeof refused> {

@@ -103,7 +103,7 @@ export class JobLister {
     const rows = await this.#parts.reader.read(candidates.map((row) => row.jobId));
     return candidates.flatMap((candidate) => {
       const row = rows.get(candidate.jobId);
-      if (row === undefined || row.runAt !== candidate.runAt) return [];
+      if (row === undefined || row.runAt !== candidate.runAt || row.queue !== candidate.queue) return [];
       if (status !== null && row.status !== status) return [];
       if (label !== null && row.labels[label.name] !== label.value) return [];
       return [row];

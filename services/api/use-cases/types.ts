@@ -24,7 +24,7 @@ export interface UseCases {
   /** Makes a scheduled job due now. */
   runJobNow(jobId: string): Promise<Result<JobRow>>;
   /** Makes a dead job due now, with as many tries again. */
-  replayJob(jobId: string): Promise<Result<JobRow>>;
+  replayJob(jobId: string, changes: ReplayJob): Promise<Result<JobRow>>;
   /** Gives running attempts back; the tries are not counted. */
   releaseJobs(items: readonly ReleaseItem[]): Promise<readonly Result<ReportAnswer>[]>;
   /** Takes ready jobs and claims them, waiting for the first one; [] when none came. */
@@ -88,6 +88,11 @@ export interface ChangeJob {
   readonly retry?: RetryPolicy;
   readonly priority?: Priority;
   readonly expiresAt?: EpochMs | null;
+}
+
+/** What a replay may change on the dead job. Absent: left as it is. */
+export interface ReplayJob extends Pick<ChangeJob, 'payload'> {
+  readonly queue?: string;
 }
 
 export interface ReleaseItem {

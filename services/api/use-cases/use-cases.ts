@@ -33,7 +33,7 @@ export function makeUseCases(parts: {
     requestCancel: (jobId) => canceller.request(jobId),
     changeJob: (jobId, change) => changer.change(jobId, change),
     runJobNow: (jobId) => changer.runNow(jobId),
-    replayJob: (jobId) => changer.replay(jobId),
+    replayJob: (jobId, changes) => changer.replay(jobId, changes),
     releaseJobs: (items) => reporter.release(items),
     leaseJobs: (request) => leaser.lease(request),
     listJobs: (request) => lister.list(request),

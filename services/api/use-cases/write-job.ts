@@ -168,6 +168,7 @@ export class JobWriter {
       createdAt,
       enqueuedAt: null,
       finishedAt: null,
+      bulkMarks: [],
       starts: new Map(),
       ends: new Map(),
     };

@@ -44,6 +44,12 @@ export interface PatchJobRequest extends Removable<{
   readonly delay_s?: number;
 }
 
+/** Null takes the payload away. */
+export interface ReplayJobRequest {
+  readonly payload?: unknown;
+  readonly queue?: string;
+}
+
 export interface LeaseRequest {
   readonly worker: string;
   readonly max?: number;

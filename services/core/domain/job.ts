@@ -1,4 +1,5 @@
 import type { JobStatus, Outcome, Priority } from './job-status.ts';
+import type { BulkMarks } from './operation.ts';
 import type { EpochMs } from './time.ts';
 
 export interface RetryPolicy {
@@ -71,6 +72,8 @@ export interface JobRow {
   readonly createdAt: EpochMs;
   readonly enqueuedAt: EpochMs | null;
   readonly finishedAt: EpochMs | null;
+  /** Of the last bulk operations that moved it. */
+  readonly bulkMarks: BulkMarks;
   readonly starts: ReadonlyMap<number, AttemptStart>;
   readonly ends: ReadonlyMap<number, AttemptEnd>;
 }

@@ -2,7 +2,17 @@ import { backoffMs } from './backoff.ts';
 import type { AttemptEnd, JobRow } from './job.ts';
 import { isTerminal, JobStatus, Outcome } from './job-status.ts';
 import { ENQUEUED_LOOK_MIN_MS, LOST_CLAIMS_MAX } from './limits.ts';
-import type { CancelWaiting, ClockCondition, EndAttempt } from './operation.ts';
+import type {
+  BulkMarks,
+  CancelWaiting,
+  Change,
+  ClockCondition,
+  Discard,
+  EndAttempt,
+  JobChanges,
+  Replay,
+  ReplayChanges,
+} from './operation.ts';
 import type { EpochMs } from './time.ts';
 
 /**
@@ -36,6 +46,7 @@ export const TRANSITIONS: readonly Transition[] = [
   { from: 'enqueued', event: 'expire', to: 'cancelled', timer: null },
   { from: 'scheduled', event: 'change', to: 'scheduled', timer: 'due' },
   { from: 'dead', event: 'replay', to: 'scheduled', timer: 'due' },
+  { from: 'dead', event: 'discard', to: 'cancelled', timer: null },
 ];
 
 export interface Transition {
@@ -56,7 +67,8 @@ export interface Transition {
     | 'request_cancel'
     | 'confirm_cancel'
     | 'change'
-    | 'replay';
+    | 'replay'
+    | 'discard';
   readonly to: JobStatus;
   readonly timer: 'due' | 'deadline' | 'dead_letter' | null;
 }
@@ -143,7 +155,7 @@ export function decideLapse(
 }
 
 /** Cancels a job that waits; null when the row is not waiting (the caller answers from its status). */
-export function decideCancel(row: JobRow, now: EpochMs, reason: string): CancelWaiting | null {
+export function decideCancel(row: JobRow, now: EpochMs, reason: string, bulkMarks?: BulkMarks): CancelWaiting | null {
   if (row.status !== JobStatus.scheduled && row.status !== JobStatus.enqueued) return null;
   return {
     edge: 'cancel',
@@ -151,7 +163,30 @@ export function decideCancel(row: JobRow, now: EpochMs, reason: string): CancelW
     expect: { status: row.status, attempt: row.attempt, runAt: row.runAt },
     finishedAt: now,
     reason,
+    ...(bulkMarks !== undefined && { bulkMarks }),
   };
+}
+
+/** Changes a job that waits for its time; null when the row does not. */
+export function decideChange(row: JobRow, changes: JobChanges): Change | null {
+  if (row.status !== JobStatus.scheduled) return null;
+  return { edge: 'change', jobId: row.jobId, expect: { attempt: row.attempt, runAt: row.runAt }, changes };
+}
+
+/** Makes a dead job due at `runAt`, with as many tries again; null when the row is not dead. */
+export function decideReplay(row: JobRow, runAt: EpochMs, changes: ReplayChanges): Replay | null {
+  const expect = expectDead(row);
+  return expect === null ? null : { edge: 'replay', jobId: row.jobId, expect, runAt, changes };
+}
+
+/** Gives a dead job up for good; null when the row is not dead. */
+export function decideDiscard(row: JobRow, bulkMarks: BulkMarks): Discard | null {
+  const expect = expectDead(row);
+  return expect === null ? null : { edge: 'discard', jobId: row.jobId, expect, reason: 'discarded', bulkMarks };
+}
+
+function expectDead({ status, attempt, runAt, finishedAt }: JobRow): Replay['expect'] | null {
+  return status === JobStatus.dead && finishedAt !== null ? { attempt, runAt, finishedAt } : null;
 }
 
 /** Whether a job that waits must not be started any more. */

@@ -9,7 +9,17 @@ import type { EpochMs } from './time.ts';
  * hot edges need no read before their round.
  */
 export type Operation =
-  Create | Enqueue | Claim | Heartbeat | Succeed | EndAttempt | CancelWaiting | RequestCancel | Change | Replay;
+  | Create
+  | Enqueue
+  | Claim
+  | Heartbeat
+  | Succeed
+  | EndAttempt
+  | CancelWaiting
+  | RequestCancel
+  | Change
+  | Replay
+  | Discard;
 export type Edge = Operation['edge'];
 
 export interface Create {
@@ -22,6 +32,8 @@ export interface Create {
 export interface Enqueue {
   readonly edge: 'enqueue';
   readonly jobId: string;
+  /** Whose ready message is to follow: a replay may have taken the job to another queue since the row was written. */
+  readonly queue: string;
   readonly runAtMost: EpochMs;
   readonly attempt: number;
   readonly enqueuedAt: EpochMs;
@@ -94,6 +106,7 @@ export interface CancelWaiting {
   };
   readonly finishedAt: EpochMs;
   readonly reason: string;
+  readonly bulkMarks?: BulkMarks;
 }
 
 /** running -> running: the worker is asked to stop; its next report, lapse or snooze ends the job as cancelled. */
@@ -101,6 +114,7 @@ export interface RequestCancel {
   readonly edge: 'request_cancel';
   readonly jobId: string;
   readonly attempt: number;
+  readonly bulkMarks?: BulkMarks;
 }
 
 /** What a PATCH or a run now may change on a job that waits for its time. Absent: left as it is. */
@@ -115,6 +129,7 @@ export interface JobChanges {
   readonly retry?: RetryPolicy;
   readonly priority?: Priority;
   readonly expiresAt?: EpochMs | null;
+  readonly bulkMarks?: BulkMarks;
 }
 
 /** scheduled -> scheduled. Its due row is written first when runAt changes. */
@@ -125,17 +140,43 @@ export interface Change {
   readonly changes: JobChanges;
 }
 
-/** dead -> scheduled, with as many tries again. */
+/** What a replay may change on the dead job. Absent: left as it is. */
+export type ReplayChanges = Pick<JobChanges, 'payload' | 'payloadBytes' | 'bulkMarks'> & { readonly queue?: string };
+
+/** The death that the caller saw: one that came later is another. */
+export interface ExpectDead {
+  readonly attempt: number;
+  readonly runAt: EpochMs;
+  readonly finishedAt: EpochMs;
+}
+
+/** dead -> scheduled, with as many tries again. Its due row, under the queue it goes to, is written first. */
 export interface Replay {
   readonly edge: 'replay';
   readonly jobId: string;
-  readonly expect: { readonly attempt: number; readonly runAt: EpochMs; readonly finishedAt: EpochMs };
+  readonly expect: ExpectDead;
   readonly runAt: EpochMs;
+  readonly changes: ReplayChanges;
 }
+
+/** dead -> cancelled: nobody will replay it. finished_at stays, so that its history stays one row. */
+export interface Discard {
+  readonly edge: 'discard';
+  readonly jobId: string;
+  readonly expect: ExpectDead;
+  readonly reason: string;
+  readonly bulkMarks: BulkMarks;
+}
+
+/** The bulk operations that moved the job, one text each, the oldest first. */
+export type BulkMarks = readonly string[];
 
 /** The columns that conditions name: what a failed batch returns for each of its rows that exists. */
 export type ConditionColumns = Partial<
-  Pick<JobRow, 'status' | 'attempt' | 'runAt' | 'cancelRequested' | 'leaseUntil' | 'deadlineAt' | 'finishedAt'>
+  Pick<
+    JobRow,
+    'status' | 'queue' | 'attempt' | 'runAt' | 'cancelRequested' | 'leaseUntil' | 'deadlineAt' | 'finishedAt'
+  >
 >;
 
 /** `clock` = everything but the server's clock agrees, and only the server can judge its clock. */
@@ -149,6 +190,7 @@ export function judgeCondition(operation: Operation, row: ConditionColumns | und
     case 'enqueue':
       return verdict(
         row.status === JobStatus.scheduled &&
+          row.queue === operation.queue &&
           row.attempt === operation.attempt &&
           row.runAt !== undefined &&
           row.runAt <= operation.runAtMost,
@@ -185,6 +227,7 @@ export function judgeCondition(operation: Operation, row: ConditionColumns | und
           row.runAt === operation.expect.runAt,
       );
     case 'replay':
+    case 'discard':
       return verdict(
         row.status === JobStatus.dead &&
           row.attempt === operation.expect.attempt &&
@@ -227,6 +270,8 @@ export function bearsMark(operation: Operation, row: JobRow | undefined): boolea
     case 'replay':
       // The job keeps our run_at until its next attempt ends.
       return row.status !== JobStatus.dead && row.runAt === operation.runAt;
+    case 'discard':
+      return row.status === JobStatus.cancelled && sameValue(row.bulkMarks, operation.bulkMarks);
   }
 }
 
@@ -249,11 +294,13 @@ export function operationBytes(operation: Operation): number {
       return fixed + 2 * (operation.end.error?.length ?? 0);
     case 'change':
       return fixed + 600 + (operation.changes.payloadBytes ?? 0);
+    case 'replay':
+      return fixed + 300 + (operation.changes.payloadBytes ?? 0);
     case 'enqueue':
     case 'claim':
     case 'cancel':
     case 'request_cancel':
-    case 'replay':
+    case 'discard':
       return fixed;
   }
 }

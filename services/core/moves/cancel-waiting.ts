@@ -1,6 +1,7 @@
 import type { JobRow } from '../domain/job.ts';
 import { JobStatus } from '../domain/job-status.ts';
 import { decideCancel } from '../domain/life-cycle.ts';
+import type { BulkMarks } from '../domain/operation.ts';
 import type { Clock } from '../ports/clock.ts';
 import { finishedJobOf, type HistoryStore } from '../ports/history-store.ts';
 import type { Log } from '../ports/telemetry.ts';
@@ -31,8 +32,8 @@ export class WaitingCanceller {
   }
 
   /** Null when the row does not wait. */
-  async cancel(row: JobRow, reason: CancelReason): Promise<CancelOutcome | null> {
-    const operation = decideCancel(row, this.#clock.now(), reason);
+  async cancel(row: JobRow, reason: CancelReason, bulkMarks?: BulkMarks): Promise<CancelOutcome | null> {
+    const operation = decideCancel(row, this.#clock.now(), reason, bulkMarks);
     if (operation === null) return null;
     const outcome = await this.#rounds.submit(operation);
     if (outcome.kind !== 'applied') return outcome;

@@ -49,6 +49,7 @@ const JOB_ENCODING: Readonly<Record<string, Encode>> = {
   created_at: (job) => timestamp(job.createdAt),
   enqueued_at: (job) => timestamp(job.enqueuedAt) ?? undefined,
   finished_at: (job) => timestamp(job.finishedAt) ?? undefined,
+  bulk_marks: (job) => (job.bulkMarks.length === 0 ? undefined : job.bulkMarks),
   starts: (job) => mapOrUnset(mapValues(job.starts, encodeStart)),
   ends: (job) => mapOrUnset(mapValues(job.ends, encodeEnd)),
 };
@@ -102,6 +103,7 @@ export function decodeJob(row: Row): JobRow {
     createdAt: time(row, 'created_at'),
     enqueuedAt: timeOrNull(row, 'enqueued_at'),
     finishedAt: timeOrNull(row, 'finished_at'),
+    bulkMarks: (row.get('bulk_marks') as readonly string[] | null) ?? [],
     starts: mapValues(new Map(entries<number, StoredStart>(row, 'starts')), decodeStart),
     ends: mapValues(new Map(entries<number, StoredEnd>(row, 'ends')), decodeEnd),
   };
@@ -112,6 +114,7 @@ export function decodeConditionColumns(row: Row): ConditionColumns {
   const names = new Set(row.keys());
   return {
     ...(names.has('status') && { status: text(row, 'status') as JobStatus }),
+    ...(names.has('queue') && { queue: text(row, 'queue') }),
     ...(names.has('attempt') && { attempt: number(row, 'attempt') }),
     ...(names.has('run_at') && { runAt: time(row, 'run_at') }),
     ...(names.has('cancel_requested') && { cancelRequested: flag(row, 'cancel_requested') }),

@@ -6,11 +6,14 @@ import {
   type Claim,
   type ClockCondition,
   type Create,
+  type Discard,
   type EndAttempt,
   type Enqueue,
+  type ExpectDead,
   type Heartbeat,
   type Operation,
   type Replay,
+  type RequestCancel,
   type Succeed,
 } from '../../domain/operation.ts';
 import { cohortOf } from '../../domain/ids.ts';
@@ -26,7 +29,7 @@ const CREATE = `INSERT INTO jobs (${JOB_COLUMNS.join(', ')}) VALUES (${JOB_COLUM
 const ENQUEUE = `
   UPDATE jobs SET status = 'enqueued', enqueued_at = ?
   WHERE cohort = ? AND job_id = ?
-  IF status = 'scheduled' AND attempt = ? AND run_at <= ?`;
+  IF status = 'scheduled' AND queue = ? AND attempt = ? AND run_at <= ?`;
 
 const CLAIM = `
   UPDATE jobs SET status = 'running', attempt = ?, worker = ?, heard = false,
@@ -73,25 +76,30 @@ const END_ATTEMPT: Record<ClockCondition, string> = {
 };
 
 const CANCEL_WAITING = `
-  UPDATE jobs SET status = 'cancelled', finished_at = ?, reason = ?
+  UPDATE jobs SET status = 'cancelled', finished_at = ?, reason = ?, bulk_marks = ?
   WHERE cohort = ? AND job_id = ?
   IF status = ? AND attempt = ? AND run_at = ?`;
 
 const REQUEST_CANCEL = `
-  UPDATE jobs SET cancel_requested = true
+  UPDATE jobs SET cancel_requested = true, bulk_marks = ?
   WHERE cohort = ? AND job_id = ?
   IF status = 'running' AND attempt = ?`;
 
 /** What is not to be changed stays unset. */
 const CHANGE = `
   UPDATE jobs SET run_at = ?, scheduled_for = ?, payload = ?, payload_bytes = ?, labels = ?, max_attempts = ?,
-    timeout_s = ?, retry = ?, priority = ?, expires_at = ?
+    timeout_s = ?, retry = ?, priority = ?, expires_at = ?, bulk_marks = ?
   WHERE cohort = ? AND job_id = ?
   IF status = 'scheduled' AND attempt = ? AND run_at = ?`;
 
 const REPLAY = `
   UPDATE jobs SET status = 'scheduled', run_at = ?, tries = 0, lapses = 0, lost_claims = 0, finished_at = null,
-    reason = null
+    reason = null, payload = ?, payload_bytes = ?, queue = ?, bulk_marks = ?
+  WHERE cohort = ? AND job_id = ?
+  IF status = 'dead' AND attempt = ? AND run_at = ? AND finished_at = ?`;
+
+const DISCARD = `
+  UPDATE jobs SET status = 'cancelled', reason = ?, bulk_marks = ?
   WHERE cohort = ? AND job_id = ?
   IF status = 'dead' AND attempt = ? AND run_at = ? AND finished_at = ?`;
 
@@ -108,6 +116,7 @@ export const JOB_STATEMENTS: readonly string[] = [
   REQUEST_CANCEL,
   CHANGE,
   REPLAY,
+  DISCARD,
   READ_JOBS,
 ];
 
@@ -132,11 +141,13 @@ export function operationStatement(operation: Operation): Bound {
     case 'cancel':
       return cancelWaiting(operation);
     case 'request_cancel':
-      return { cql: REQUEST_CANCEL, values: [...key(operation), operation.attempt] };
+      return requestCancel(operation);
     case 'change':
       return change(operation);
     case 'replay':
       return replay(operation);
+    case 'discard':
+      return discard(operation);
   }
 }
 
@@ -147,7 +158,13 @@ function create({ job }: Create): Bound {
 function enqueue(operation: Enqueue): Bound {
   return {
     cql: ENQUEUE,
-    values: [timestamp(operation.enqueuedAt), ...key(operation), operation.attempt, timestamp(operation.runAtMost)],
+    values: [
+      timestamp(operation.enqueuedAt),
+      ...key(operation),
+      operation.queue,
+      operation.attempt,
+      timestamp(operation.runAtMost),
+    ],
   };
 }
 
@@ -238,6 +255,7 @@ function change(operation: Change): Bound {
       setOrUnset(changes.retry, encodeRetry),
       changes.priority,
       setOrUnset(changes.expiresAt, (at) => timestamp(at)),
+      changes.bulkMarks,
       ...key(operation),
       expect.attempt,
       timestamp(expect.runAt),
@@ -250,17 +268,34 @@ function setOrUnset<Value>(value: Value | undefined, encode: (value: Value) => u
 }
 
 function replay(operation: Replay): Bound {
-  const { expect, runAt } = operation;
+  const { expect, runAt, changes } = operation;
   return {
     cql: REPLAY,
     values: [
       timestamp(runAt),
+      changes.payload,
+      changes.payloadBytes,
+      changes.queue,
+      changes.bulkMarks,
       ...key(operation),
-      expect.attempt,
-      timestamp(expect.runAt),
-      timestamp(expect.finishedAt),
+      ...deadValues(expect),
     ],
   };
+}
+
+function discard(operation: Discard): Bound {
+  return {
+    cql: DISCARD,
+    values: [operation.reason, operation.bulkMarks, ...key(operation), ...deadValues(operation.expect)],
+  };
+}
+
+function deadValues({ attempt, runAt, finishedAt }: ExpectDead): unknown[] {
+  return [attempt, timestamp(runAt), timestamp(finishedAt)];
+}
+
+function requestCancel(operation: RequestCancel): Bound {
+  return { cql: REQUEST_CANCEL, values: [operation.bulkMarks, ...key(operation), operation.attempt] };
 }
 
 function cancelWaiting(operation: CancelWaiting): Bound {
@@ -269,6 +304,7 @@ function cancelWaiting(operation: CancelWaiting): Bound {
     values: [
       timestamp(operation.finishedAt),
       operation.reason,
+      operation.bulkMarks,
       ...key(operation),
       operation.expect.status,
       operation.expect.attempt,
