@@ -67,17 +67,8 @@ module.exports = {
       name: 'pure-folders',
       comment: 'Vocabulary and rules use no library and nothing of Node that does anything; hashing is arithmetic.',
       severity: 'error',
-      from: { path: core(['contract', 'domain', 'ports']), pathNot: '^services/core/domain/cron-schedule\\.ts$' },
+      from: { path: core(['contract', 'domain', 'ports']) },
       to: { dependencyTypes: ['npm', 'npm-dev', 'core'], pathNot: '^(node:)?crypto$' },
-    },
-    {
-      name: 'cron-libraries-in-cron-schedule',
-      severity: 'error',
-      from: { path: '^services/core/domain/cron-schedule\\.ts$' },
-      to: {
-        dependencyTypes: ['npm', 'npm-dev', 'core'],
-        pathNot: ['/(luxon|cron-parser|@types/luxon)/', '^(node:)?crypto$'],
-      },
     },
     {
       name: 'cassandra-driver-in-storage',

@@ -1,5 +1,5 @@
 import { RefusedError, UnansweredError } from '../client/index.ts';
-import { closest } from '../core/contract/closest.ts';
+import { closest } from '../core/domain/closest.ts';
 import { type Command, ExitCode, type Output, UsageError } from './command.ts';
 import { cqlCommand } from './cql.ts';
 import { jobCommand } from './job.ts';

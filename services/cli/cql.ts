@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { closest } from '../core/contract/closest.ts';
+import { closest } from '../core/domain/closest.ts';
 import { parseInstant } from '../core/contract/instant.ts';
 import { bucketOf, dayOf, hourOf } from '../core/domain/bucket.ts';
 import { cohortOf, isJobId } from '../core/domain/ids.ts';

@@ -1,6 +1,6 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 import { type Job, type JobFilter, type ListedJob, type NewJob, PunctualClient } from '../client/index.ts';
-import { closest } from '../core/contract/closest.ts';
+import { closest } from '../core/domain/closest.ts';
 import { formatInstant, parseInstant } from '../core/contract/instant.ts';
 import { DAY_MS } from '../core/domain/limits.ts';
 import type { EpochMs } from '../core/domain/time.ts';

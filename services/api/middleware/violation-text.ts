@@ -1,6 +1,6 @@
 import type { Schema } from './api-document.ts';
 import type { DefinedError, ErrorObject } from 'ajv/dist/2020.js';
-import { closest } from '../../core/contract/closest.ts';
+import { closest } from '../../core/domain/closest.ts';
 import { parseInstant } from '../../core/contract/instant.ts';
 
 export interface Violation {

@@ -20,6 +20,8 @@ export const ANSWER_MAX_BYTES = 4 * 1024 * 1024;
 export const JOB_BATCH_MAX_ITEMS = 1_000;
 export const WORKER_BATCH_MAX_ITEMS = 100;
 export const HORIZON_DEFAULT_DAYS = 365;
+/** More than enough to list every value of every field. */
+export const CRON_MAX_CHARS = 1_024;
 export const RUN_AT_PAST_MAX_MS = HOUR_MS;
 export const JITTER_MAX_S = 86_400;
 export const MAX_ATTEMPTS_DEFAULT = 5;

@@ -1,4 +1,4 @@
-import { closest } from '../contract/closest.ts';
+import { closest } from '../domain/closest.ts';
 import { SHARD_LEASE_SAFETY_MS } from '../domain/limits.ts';
 import { systemRandom } from './system-random.ts';
 import {

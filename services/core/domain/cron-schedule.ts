@@ -1,0 +1,140 @@
+import { type CronFields, parseCronFields } from './cron-fields.ts';
+import { SECOND_MS } from './limits.ts';
+import type { EpochMs } from './time.ts';
+import { everComes, wallCalendar, type WallMs } from './wall-calendar.ts';
+import { CHANGE_REACH_MS, type ZoneStretch, zoneClock } from './zone-clock.ts';
+import { zoneNameFault } from './zone-names.ts';
+
+/** What happens to a time that clocks skip, when they go forward. */
+export const DstGap = { runAfter: 'run_after', skip: 'skip' } as const;
+export type DstGap = (typeof DstGap)[keyof typeof DstGap];
+
+/** What happens to a time that clocks show twice, when they go back. */
+export const DstRepeat = { first: 'first', both: 'both' } as const;
+export type DstRepeat = (typeof DstRepeat)[keyof typeof DstRepeat];
+
+export interface CronOptions {
+  /** An IANA name. */
+  readonly timeZone: string;
+  /** What H hashes: the schedule's id. Without one H shows where some schedule would start, not this one. */
+  readonly hashSeed?: string;
+  /** Default: run_after, but skip when the hour field starts with `*`. */
+  readonly onDstGap?: DstGap;
+  /** Default: first, but both when the hour field starts with `*`. */
+  readonly onDstRepeat?: DstRepeat;
+}
+
+export interface CronError {
+  readonly field: 'cron' | 'time_zone';
+  /** Says what is wrong and what would be right, after the field's name. */
+  readonly message: string;
+}
+
+export type ParsedCron =
+  | { readonly ok: true; readonly schedule: CronSchedule }
+  | { readonly ok: false; readonly errors: readonly CronError[] };
+
+/** The slots that an expression names in a zone: instants at whole seconds, each once, in order. */
+export interface CronSchedule {
+  /** The first slot after this instant; null when none comes before the year 10000. */
+  next(after: EpochMs): EpochMs | null;
+  /** The latest slot before this instant; null when none came since the year 1000. */
+  previous(before: EpochMs): EpochMs | null;
+  /** How long after its slot a job starts: 0..59 s for a 5-field expression with H, else 0. */
+  readonly startOffsetMs: number;
+  /** The expression has an H. */
+  readonly hashed: boolean;
+}
+
+const FIRST_MS = Date.parse('1000-01-01T00:00:00Z');
+const LAST_MS = Date.parse('9999-12-31T23:59:59Z');
+
+/**
+ * The cron rule of design section 9. Zone data is that of this Node; the zone of the machine has no influence. Faults of the
+ * expression and of the zone are told together.
+ */
+export function parseCron(expression: string, options: CronOptions): ParsedCron {
+  const parsed = parseCronFields(expression, options.hashSeed ?? '');
+  const cronFaults = parsed.ok ? neverFires(parsed.fields) : parsed.faults;
+  const zoneFault = zoneNameFault(options.timeZone);
+  const errors: CronError[] = cronFaults.map((message) => ({ field: 'cron', message }));
+  if (zoneFault !== null) errors.push({ field: 'time_zone', message: zoneFault });
+  if (!parsed.ok || errors.length > 0) return { ok: false, errors };
+  return { ok: true, schedule: cronSchedule(parsed.fields, options) };
+}
+
+function neverFires({ days }: CronFields): readonly string[] {
+  if (everComes(days)) return [];
+  return ['never fires: no date is in one of its months and on one of its days; February has 29 days at most'];
+}
+
+function cronSchedule(fields: CronFields, options: CronOptions): CronSchedule {
+  const calendar = wallCalendar(fields);
+  const clock = zoneClock(options.timeZone);
+  const onGap = options.onDstGap ?? (fields.everyHour ? DstGap.skip : DstGap.runAfter);
+  const onRepeat = options.onDstRepeat ?? (fields.everyHour ? DstRepeat.both : DstRepeat.first);
+
+  /** Clocks went forward at the start of this stretch, and a time that they skipped is made good there. */
+  function runsAfterGap({ startMs, offsetMs, previousOffsetMs }: ZoneStretch): boolean {
+    if (onGap === DstGap.skip || previousOffsetMs >= offsetMs) return false;
+    const skipped = calendar.next(startMs + previousOffsetMs);
+    return skipped !== null && skipped < startMs + offsetMs;
+  }
+
+  function shownBefore(stretch: ZoneStretch, wall: WallMs): { readonly from: WallMs; readonly to: WallMs } | undefined {
+    if (onRepeat === DstRepeat.both) return undefined;
+    return stretch.shownBefore.find(({ from, to }) => from <= wall && wall < to);
+  }
+
+  /** The next reading at or after this one that the stretch does not repeat, however far ahead. */
+  function nextReading(stretch: ZoneStretch, from: WallMs): WallMs {
+    for (let wall = calendar.next(from); wall !== null;) {
+      const shown = shownBefore(stretch, wall);
+      if (shown === undefined) return wall;
+      wall = calendar.next(shown.to);
+    }
+    return Infinity;
+  }
+
+  /** The last reading at or before this one that the stretch does not repeat; of what lies before the stretch simply the last. */
+  function previousReading(stretch: ZoneStretch, from: WallMs): WallMs {
+    const start = stretch.startMs + stretch.offsetMs;
+    for (let wall = calendar.previous(from); wall !== null;) {
+      const shown = wall < start ? undefined : shownBefore(stretch, wall);
+      if (shown === undefined) return wall;
+      wall = calendar.previous(Math.max(shown.from, start) - SECOND_MS);
+    }
+    return -Infinity;
+  }
+
+  return {
+    next(after) {
+      let from = Math.max(Math.floor(after / SECOND_MS) * SECOND_MS + SECOND_MS, FIRST_MS);
+      while (from <= LAST_MS) {
+        const stretch = clock.stretchAt(from);
+        if (from === stretch.startMs && runsAfterGap(stretch)) return from;
+        const slot = nextReading(stretch, from + stretch.offsetMs) - stretch.offsetMs;
+        if (slot < stretch.endMs) return slot <= LAST_MS ? slot : null;
+        // Years without a slot are stepped over at once, unless the end of this stretch may show again what lies before `from`.
+        const nothingRepeats = from <= stretch.endMs - CHANGE_REACH_MS;
+        from = nothingRepeats ? Math.max(stretch.endMs, slot - CHANGE_REACH_MS) : stretch.endMs;
+      }
+      return null;
+    },
+    previous(before) {
+      let from = Math.min(Math.ceil(before / SECOND_MS) * SECOND_MS - SECOND_MS, LAST_MS);
+      while (from >= FIRST_MS) {
+        const stretch = clock.stretchAt(from);
+        const slot = previousReading(stretch, from + stretch.offsetMs) - stretch.offsetMs;
+        if (slot >= stretch.startMs) return slot >= FIRST_MS ? slot : null;
+        if (runsAfterGap(stretch)) return stretch.startMs;
+        const nothingRepeats = from >= stretch.startMs + CHANGE_REACH_MS;
+        const untilMs = stretch.startMs - SECOND_MS;
+        from = nothingRepeats ? Math.min(untilMs, slot + CHANGE_REACH_MS) : untilMs;
+      }
+      return null;
+    },
+    startOffsetMs: fields.startOffsetS * SECOND_MS,
+    hashed: fields.hashed,
+  };
+}
