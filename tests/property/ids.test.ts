@@ -7,8 +7,12 @@ import {
   COHORT_ENTROPY_BYTES,
   cohortOf,
   isJobId,
+  isScheduleId,
   jobCohort,
   memberId,
+  occurrenceId,
+  occurrenceOf,
+  scheduleCohort,
   shardOf,
 } from '../../services/core/domain/ids.ts';
 
@@ -38,8 +42,27 @@ describe('ids', () => {
       fc.property(placedIds, ({ id, cohort, isJob }) => {
         assert.equal(cohortOf(id), cohort);
         assert.equal(isJobId(id), isJob);
+        assert.equal(isScheduleId(id), !isJob);
       }),
     );
+  });
+
+  it('name the schedule and the slot of an occurrence', () => {
+    const placed = fc.tuple(cohortNames, members, slots);
+    fc.assert(
+      fc.property(placed, ([name, member, slot]) => {
+        const scheduleId = memberId(`s_${name}`, member);
+        const at = Date.parse(slot);
+        const id = occurrenceId(scheduleId, at);
+        assert.deepEqual([id, occurrenceOf(id)], [`${scheduleId}@${slot}`, { scheduleId, slot: at }]);
+        assert.throws(() => occurrenceId(scheduleId, at + 1), RangeError);
+        for (const other of [scheduleId, memberId(`j_${name}`, member), '']) assert.equal(occurrenceOf(other), null);
+      }),
+    );
+    for (const slot of [NaN, Date.UTC(10_000, 0), -1e14]) {
+      assert.throws(() => occurrenceId('s_0123456789abc_00', slot), RangeError);
+    }
+    assert.ok(isScheduleId(memberId(scheduleCohort(new Uint8Array(COHORT_ENTROPY_BYTES)), 0)));
   });
 
   it('give a cohort 64 members, each a different id, and no more', () => {

@@ -10,7 +10,7 @@ import { AttemptEnder } from '../../services/core/moves/end-attempt.ts';
 import { ReadyPublisher } from '../../services/core/moves/ready-publisher.ts';
 import { QueueBook } from '../../services/core/queues/queue-book.ts';
 import { QueueGate } from '../../services/core/queues/queue-gate.ts';
-import { Rounds } from '../../services/core/rounds/rounds.ts';
+import { Rounds, ScheduleRounds } from '../../services/core/rounds/rounds.ts';
 import { Timers } from '../../services/core/timers/timers.ts';
 import { FakeClock } from './fake-clock.ts';
 import { MemoryBus, type BusMethod } from './memory-bus.ts';
@@ -56,6 +56,12 @@ export function coreBench({ onEvent, strikes, serverAheadMs = 0 }: CoreBenchOpti
   const { jobs: reader, history } = stores;
   const [random, telemetry, log] = [scriptedRandom(), silentTelemetry, silentLog];
   const rounds = new Rounds({ store: stores.cohorts, reader, clock, telemetry });
+  const scheduleRounds = new ScheduleRounds({
+    store: stores.scheduleCohorts,
+    reader: stores.schedules,
+    clock,
+    telemetry,
+  });
   const timers = new Timers({ store: stores.timers, hints, clock });
   const publisher = new ReadyPublisher({ queue, clock });
   const queueBook = new QueueBook({ store: stores.queues, clock });
@@ -76,6 +82,7 @@ export function coreBench({ onEvent, strikes, serverAheadMs = 0 }: CoreBenchOpti
   return {
     parts: {
       rounds,
+      scheduleRounds,
       reader,
       timers,
       ender,

@@ -21,14 +21,25 @@ import type { ApplyResult, CohortStore, JobReader } from '../../services/core/po
 import type { JobKey, KeyStore } from '../../services/core/ports/key-store.ts';
 import type { QueueSettings } from '../../services/core/domain/queue-settings.ts';
 import type { QueueStore } from '../../services/core/ports/queue-store.ts';
+import type {
+  ScheduleReader,
+  ScheduleRun,
+  ScheduleRunStore,
+  ScheduleStore,
+} from '../../services/core/ports/schedule-store.ts';
 import type { SettingsStore } from '../../services/core/ports/settings-store.ts';
 import { StoreError } from '../../services/core/ports/store-error.ts';
 import type { CursorStore, TimerRange, TimerStore } from '../../services/core/ports/timer-store.ts';
+import { MemorySchedules } from './memory-schedule-store.ts';
 
 /** Every call that a fault can strike, by its port and method. */
 export type StoreMethod =
   | 'cohorts.apply'
   | 'jobs.read'
+  | 'scheduleCohorts.apply'
+  | 'schedules.read'
+  | 'scheduleRuns.write'
+  | 'scheduleRuns.read'
   | 'timers.writeDue'
   | 'timers.writeDeadlines'
   | 'timers.readDue'
@@ -80,6 +91,7 @@ const PAGE_ROWS = 1_000;
 /** All stores of one "cluster": give the same object to several services to let them share it. */
 export class MemoryStores {
   readonly rows = new Map<string, JobRow>();
+  readonly scheduleTables = new MemorySchedules();
   readonly due = new TimerTable<DueEntry>((row) => row.runAt);
   readonly deadlines = new TimerTable<DeadlineEntry>((row) => row.at);
   readonly finished = new Map<string, FinishedJob>();
@@ -119,6 +131,26 @@ export class MemoryStores {
         const found = jobIds.map((jobId) => this.rows.get(jobId)).filter((row) => row !== undefined);
         return new Map(found.map((row) => [row.jobId, row]));
       }),
+  };
+
+  readonly scheduleCohorts: ScheduleStore = {
+    apply: (cohort, operations) =>
+      this.#write('scheduleCohorts.apply', [cohort, operations], () => this.scheduleTables.apply(cohort, operations)),
+  };
+
+  readonly schedules: ScheduleReader = {
+    read: (ids, options) => this.#read('schedules.read', [ids, options], () => this.scheduleTables.read(ids)),
+  };
+
+  readonly scheduleRuns: ScheduleRunStore = {
+    write: (runs) => this.#write('scheduleRuns.write', [runs], () => this.scheduleTables.writeRuns(runs)),
+    read: (range) => {
+      const read = (): Promise<readonly ScheduleRun[]> =>
+        this.#read('scheduleRuns.read', [range], () => this.scheduleTables.readRuns(range));
+      return (async function* () {
+        yield await read();
+      })();
+    },
   };
 
   readonly timers: TimerStore = {

@@ -7,6 +7,8 @@ import { HISTORY_STATEMENTS } from '../../services/core/storage/cql/history-stat
 import { JOB_STATEMENTS } from '../../services/core/storage/cql/job-statements.ts';
 import { KEY_STATEMENTS } from '../../services/core/storage/cql/key-statements.ts';
 import { QUEUE_STATEMENTS } from '../../services/core/storage/cql/queue-statements.ts';
+import { SCHEDULE_RUN_STATEMENTS } from '../../services/core/storage/cql/schedule-run-statements.ts';
+import { SCHEDULE_STATEMENTS } from '../../services/core/storage/cql/schedule-statements.ts';
 import { SETTINGS_STATEMENTS } from '../../services/core/storage/cql/settings-statements.ts';
 import { STATEMENTS } from '../../services/core/storage/cql/statements.ts';
 import { TIMER_STATEMENTS } from '../../services/core/storage/cql/timer-statements.ts';
@@ -16,23 +18,24 @@ import { silentTelemetry } from '../support/silent-telemetry.ts';
 const writesOf = (statements: readonly string[]): readonly string[] =>
   statements.filter((cql) => !cql.trimStart().startsWith('SELECT'));
 
+const CONDITIONAL = [JOB_STATEMENTS, SCHEDULE_STATEMENTS, KEY_STATEMENTS, SETTINGS_STATEMENTS, QUEUE_STATEMENTS].flat();
+const PLAIN = [TIMER_STATEMENTS, HISTORY_STATEMENTS, SCHEDULE_RUN_STATEMENTS].flat();
+
 describe('R075 a statement', () => {
   it('of a table of conditional writes is conditional', () => {
-    for (const cql of writesOf([...JOB_STATEMENTS, ...KEY_STATEMENTS, ...SETTINGS_STATEMENTS, ...QUEUE_STATEMENTS])) {
+    for (const cql of writesOf(CONDITIONAL)) {
       assert.match(cql, /\bIF\b/, cql);
     }
   });
 
   it('of a table of plain writes says the same whenever it is sent', () => {
-    for (const cql of writesOf([...TIMER_STATEMENTS, ...HISTORY_STATEMENTS])) {
+    for (const cql of writesOf(PLAIN)) {
       assert.doesNotMatch(cql, /\bIF\b|now\(\)|uuid\(\)|= *\w+ *[+-]/i, cql);
     }
   });
 
   it('belongs to one of the groups above', () => {
-    const conditional = [JOB_STATEMENTS, KEY_STATEMENTS, SETTINGS_STATEMENTS, QUEUE_STATEMENTS];
-    const grouped = [...conditional, TIMER_STATEMENTS, HISTORY_STATEMENTS].flat();
-    assert.deepEqual(STATEMENTS.toSorted(), grouped.toSorted());
+    assert.deepEqual(STATEMENTS.toSorted(), [...CONDITIONAL, ...PLAIN].toSorted());
   });
 
   it('is sent as idempotent only when it is plain or a read', async () => {

@@ -22,6 +22,11 @@ export function dayOf(at: EpochMs): string {
   return new Date(at).toISOString().slice(0, 10);
 }
 
+/** The UTC month as 2026-11: part of a schedule_runs partition's key. */
+export function monthOf(at: EpochMs): string {
+  return new Date(at).toISOString().slice(0, 7);
+}
+
 export const HISTORY_STRIPES = 8;
 
 /** The stripe of job_history a job lies in. By cohort, not by job: jobs of one cohort finish together and go in one write. */

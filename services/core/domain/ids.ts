@@ -1,4 +1,6 @@
 import { createHash } from 'node:crypto';
+import { SECOND_MS } from './limits.ts';
+import type { EpochMs } from './time.ts';
 
 /**
  * Ids say where a row lives (design section 4), lower-case Crockford base32:
@@ -22,7 +24,12 @@ export function jobCohort(entropy: Uint8Array): string {
   return `j_${base32(entropy)}`;
 }
 
-/** The id of a member (0..63) of a job cohort. Throws RangeError outside of that: a member number is never reused. */
+/** A new schedule cohort's partition text, from as many random bytes. */
+export function scheduleCohort(entropy: Uint8Array): string {
+  return `s_${base32(entropy)}`;
+}
+
+/** The id of a member (0..63) of a job or schedule cohort. Throws RangeError outside of that: a member number is never reused. */
 export function memberId(cohort: string, member: number): string {
   if (!Number.isInteger(member) || member < 0 || member >= MEMBERS_MAX) {
     throw new RangeError(`member must be 0..${MEMBERS_MAX - 1}, got ${member}`);
@@ -42,6 +49,26 @@ export function cohortOf(id: string): string {
 export function isJobId(text: string): boolean {
   const parts = partsOf(text);
   return parts !== null && (parts.kind === 'j' || parts.slot !== undefined);
+}
+
+/** Whether the text is the id of a schedule, which has a row in `schedules`. */
+export function isScheduleId(text: string): boolean {
+  const parts = partsOf(text);
+  return parts?.kind === 's' && parts.slot === undefined;
+}
+
+/** The id of a schedule's occurrence. Throws RangeError unless the slot is a whole second between the years 0 and 9999. */
+export function occurrenceId(scheduleId: string, slot: EpochMs): string {
+  const iso = new Date(slot).toISOString();
+  if (slot % SECOND_MS !== 0 || iso.length !== 24) throw new RangeError(`not a slot: ${slot}`);
+  return `${scheduleId}@${iso.slice(0, 19)}Z`;
+}
+
+/** Whose occurrence the id names, and of which slot; null for any other text. */
+export function occurrenceOf(text: string): { readonly scheduleId: string; readonly slot: EpochMs } | null {
+  const parts = partsOf(text);
+  if (parts?.slot === undefined) return null;
+  return { scheduleId: text.slice(0, text.indexOf('@')), slot: Date.parse(parts.slot) };
 }
 
 /** The shard that scans a partition's timers: first 4 bytes of SHA-256 of the partition text, modulo the shard count. */

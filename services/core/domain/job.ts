@@ -1,5 +1,6 @@
 import type { JobStatus, Outcome, Priority } from './job-status.ts';
 import type { BulkMarks } from './operation.ts';
+import type { OnOverlap } from './schedule.ts';
 import type { EpochMs } from './time.ts';
 
 export interface RetryPolicy {
@@ -64,7 +65,14 @@ export interface JobRow {
   readonly result: string | null;
   readonly progress: string | null;
   readonly reason: string | null;
+  /** Whose occurrence it is, or for whom it was run by hand. */
   readonly scheduleId: string | null;
+  /** Of an occurrence: its schedule's, when the slot was decided. */
+  readonly onOverlap: OnOverlap | null;
+  /** Of an occurrence: the one that must have ended before this one starts. */
+  readonly waitsFor: string | null;
+  /** Of the row that stands for several slots that were not run: the last of them. */
+  readonly slotUntil: EpochMs | null;
   readonly traceparent: string | null;
   readonly createToken: string;
   readonly requestHash: string | null;

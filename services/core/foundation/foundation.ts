@@ -14,7 +14,7 @@ import { WaitingCanceller } from '../moves/cancel-waiting.ts';
 import { ReadyPublisher } from '../moves/ready-publisher.ts';
 import { QueueBook } from '../queues/queue-book.ts';
 import { QueueGate } from '../queues/queue-gate.ts';
-import { Rounds } from '../rounds/rounds.ts';
+import { Rounds, ScheduleRounds } from '../rounds/rounds.ts';
 import { ClockGuard } from '../runtime/clock-guard.ts';
 import { startLoop } from '../runtime/loop.ts';
 import type { ServiceContext } from '../runtime/run-service.ts';
@@ -38,6 +38,7 @@ export interface Connections {
 /** What every service stands on: the stores, the bus, and the core's one way of writing to them. */
 export interface Foundation extends Connections {
   readonly rounds: Rounds;
+  readonly scheduleRounds: ScheduleRounds;
   readonly timers: Timers;
   readonly publisher: ReadyPublisher;
   readonly ender: AttemptEnder;
@@ -126,6 +127,12 @@ export async function buildFoundation(
     telemetry,
     ...(options.onRoundStart === undefined ? {} : { onStart: options.onRoundStart }),
   });
+  const scheduleRounds = new ScheduleRounds({
+    store: stores.scheduleCohorts,
+    reader: stores.schedules,
+    clock,
+    telemetry,
+  });
   const timers = new Timers({ store: stores.timers, hints, clock });
   const publisher = new ReadyPublisher({ queue, clock });
   const gate = new QueueGate({ book: queueBook, publisher, queue });
@@ -142,6 +149,7 @@ export async function buildFoundation(
   return {
     ...connections,
     rounds,
+    scheduleRounds,
     timers,
     publisher,
     ender,

@@ -1,5 +1,6 @@
 import type { Outcome, Priority } from '../domain/job-status.ts';
 import type { Edge } from '../domain/operation.ts';
+import type { ScheduleEdge } from '../domain/schedule-operation.ts';
 import type { ShardRole } from './shard-leases.ts';
 
 /**
@@ -24,8 +25,11 @@ export interface CounterLabels {
 export interface HistogramLabels {
   punctual_start_lag_seconds: { queue: string; priority: Priority };
   punctual_dispatch_lag_seconds: { queue: string };
-  punctual_round_duration_seconds: { edge: Edge; outcome: 'applied' | 'lost' | 'unknown' | 'not_written' };
-  punctual_round_rows: { edge: Edge };
+  punctual_round_duration_seconds: {
+    edge: Edge | ScheduleEdge;
+    outcome: 'applied' | 'lost' | 'unknown' | 'not_written';
+  };
+  punctual_round_rows: { edge: Edge | ScheduleEdge };
   punctual_http_request_duration_seconds: { route: string; method: string; status: string };
 }
 

@@ -6,19 +6,30 @@ import {
   judgeCondition,
   operationBytes,
   type ConditionColumns,
+  type ConditionVerdict,
+  type Edge,
   type Operation,
 } from '../domain/operation.ts';
+import {
+  bearsScheduleMark,
+  judgeScheduleCondition,
+  scheduleOperationBytes,
+  type ScheduleConditionColumns,
+  type ScheduleEdge,
+  type ScheduleOperation,
+} from '../domain/schedule-operation.ts';
+import type { ScheduleRow } from '../domain/schedule.ts';
 import { msBetween, type MonotonicMs } from '../domain/time.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { CohortStore, JobReader } from '../ports/job-store.ts';
+import type { CohortReader, CohortTable } from '../ports/cohort-table.ts';
 import { StoreError } from '../ports/store-error.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
 
 /** How a conditional write ended. Losing is a value that carries the row found; unknown is a third outcome (design section 4). */
-export type RoundOutcome =
+export type RoundOutcome<Row = JobRow> =
   | { readonly kind: 'applied' }
   /** The condition did not hold; the row as a LOCAL_SERIAL read found it, null when there is none. */
-  | { readonly kind: 'lost'; readonly row: JobRow | null }
+  | { readonly kind: 'lost'; readonly row: Row | null }
   /** It may have applied, and may still: never retry under another id. */
   | { readonly kind: 'unknown'; readonly cause: unknown }
   /** Surely not written. `expired`: it waited past its deadline and was dropped, not sent. */
@@ -33,46 +44,61 @@ export interface SubmitOptions {
   readonly deadlineMs?: number;
 }
 
-interface Pending {
+interface Pending<Operation, Row> {
+  readonly id: string;
   readonly operation: Operation;
   readonly submittedAt: MonotonicMs;
   readonly deadlineMs: number;
-  readonly answer: (outcome: RoundOutcome) => void;
+  readonly answer: (outcome: RoundOutcome<Row>) => void;
   /** An earlier round with it ended without an answer: from then on it can only end applied, lost or unknown. */
   maybeApplied: boolean;
   /** Sent in a round of its own: either poisonous to its neighbours, or judged by a clock that only the server has. */
   alone: boolean;
 }
 
-interface Line {
-  waiting: Pending[];
+interface Line<Operation, Row> {
+  waiting: Pending<Operation, Row>[];
   failures: number;
+}
+
+/** What rounds must know of the operations on one table. */
+interface TableRules<Operation, Row, Columns> {
+  readonly idOf: (operation: Operation) => string;
+  readonly edgeOf: (operation: Operation) => Edge | ScheduleEdge;
+  readonly isCreate: (operation: Operation) => boolean;
+  readonly bytesOf: (operation: Operation) => number;
+  readonly judge: (operation: Operation, row: Columns | undefined) => ConditionVerdict;
+  readonly bearsMark: (operation: Operation, row: Row | undefined) => boolean;
+}
+
+interface RoundsParts<Operation, Row, Columns> {
+  readonly store: CohortTable<Operation, Columns>;
+  readonly reader: CohortReader<Row>;
+  readonly clock: Clock;
+  readonly telemetry: Telemetry;
+  /** Called as a round on the cohort starts: the api closes the cohorts of due-now jobs then. */
+  readonly onStart?: (cohort: string) => void;
 }
 
 const PAUSE_FIRST_MS = 50;
 const PAUSE_MAX_MS = SECOND_MS;
 
 /**
- * All conditional writes pass here. Per cohort one round is in flight; operations that arrive meanwhile share the next
+ * All conditional writes of a table pass here. Per cohort one round is in flight; operations that arrive meanwhile share the next
  * one, so idle cohorts write at once and busy ones batch by themselves, without any timer. A Paxos round costs about the
  * same for 1 row as for 64 rows of one partition.
  */
-export class Rounds {
-  readonly #store: CohortStore;
-  readonly #reader: JobReader;
+class CohortRounds<Operation, Row, Columns> {
+  readonly #rules: TableRules<Operation, Row, Columns>;
+  readonly #store: CohortTable<Operation, Columns>;
+  readonly #reader: CohortReader<Row>;
   readonly #clock: Clock;
   readonly #telemetry: Telemetry;
-  readonly #lines = new Map<string, Line>();
+  readonly #lines = new Map<string, Line<Operation, Row>>();
   readonly #onStart: ((cohort: string) => void) | undefined;
 
-  constructor(parts: {
-    store: CohortStore;
-    reader: JobReader;
-    clock: Clock;
-    telemetry: Telemetry;
-    /** Called as a round on the cohort starts: the api closes the cohorts of due-now jobs then. */
-    onStart?: (cohort: string) => void;
-  }) {
+  protected constructor(parts: RoundsParts<Operation, Row, Columns>, rules: TableRules<Operation, Row, Columns>) {
+    this.#rules = rules;
     this.#store = parts.store;
     this.#reader = parts.reader;
     this.#clock = parts.clock;
@@ -81,10 +107,12 @@ export class Rounds {
   }
 
   /** Never rejects. Operations submitted in one turn of the event loop share their cohort's next round. */
-  submit(operation: Operation, options: SubmitOptions = {}): Promise<RoundOutcome> {
-    const cohort = cohortOf(operation.jobId);
+  submit(operation: Operation, options: SubmitOptions = {}): Promise<RoundOutcome<Row>> {
+    const id = this.#rules.idOf(operation);
+    const cohort = cohortOf(id);
     return new Promise((answer) => {
-      const pending: Pending = {
+      const pending: Pending<Operation, Row> = {
+        id,
         operation,
         submittedAt: this.#clock.monotonic(),
         deadlineMs: options.deadlineMs ?? OPERATION_DEADLINE_MS,
@@ -97,16 +125,16 @@ export class Rounds {
         line.waiting.push(pending);
         return;
       }
-      const opened: Line = { waiting: [pending], failures: 0 };
+      const opened: Line<Operation, Row> = { waiting: [pending], failures: 0 };
       this.#lines.set(cohort, opened);
       queueMicrotask(() => void this.#drain(cohort, opened));
     });
   }
 
-  async #drain(cohort: string, line: Line): Promise<void> {
+  async #drain(cohort: string, line: Line<Operation, Row>): Promise<void> {
     while (line.waiting.length > 0) {
       this.#dropExpired(line);
-      const batch = takeBatch(line);
+      const batch = this.#takeBatch(line);
       if (batch.length === 0) continue;
       const again = await this.#round(cohort, batch, line);
       line.waiting.unshift(...again);
@@ -118,9 +146,13 @@ export class Rounds {
   }
 
   /** Sends one round and answers what it settles; returns the operations that must be sent again. */
-  async #round(cohort: string, batch: readonly Pending[], line: Line): Promise<readonly Pending[]> {
+  async #round(
+    cohort: string,
+    batch: readonly Pending<Operation, Row>[],
+    line: Line<Operation, Row>,
+  ): Promise<readonly Pending<Operation, Row>[]> {
     const operations = batch.map((pending) => pending.operation);
-    assertOneOperationPerRow(operations);
+    assertOneOperationPerRow(batch);
     this.#onStart?.(cohort);
     const startedAt = this.#clock.monotonic();
     try {
@@ -144,11 +176,14 @@ export class Rounds {
    * A failed batch changed nothing. Those whose own condition fails have lost; the others are sent again at once. Where
    * only the server's clock can have failed, a round of its own gives the verdict.
    */
-  #separate(batch: readonly Pending[], rows: ReadonlyMap<string, ConditionColumns>): readonly Pending[] {
-    const lost: Pending[] = [];
-    const again: Pending[] = [];
+  #separate(
+    batch: readonly Pending<Operation, Row>[],
+    rows: ReadonlyMap<string, Columns>,
+  ): readonly Pending<Operation, Row>[] {
+    const lost: Pending<Operation, Row>[] = [];
+    const again: Pending<Operation, Row>[] = [];
     for (const pending of batch) {
-      const verdict = judgeCondition(pending.operation, rows.get(pending.operation.jobId));
+      const verdict = this.#rules.judge(pending.operation, rows.get(pending.id));
       if (verdict === 'fails' || batch.length === 1) lost.push(pending);
       else again.push(pending);
     }
@@ -158,14 +193,15 @@ export class Rounds {
   }
 
   /** Reads the whole rows before answering: one that bears our own mark was applied by an earlier, unanswered round. */
-  async #answerLost(lost: readonly Pending[]): Promise<void> {
+  async #answerLost(lost: readonly Pending<Operation, Row>[]): Promise<void> {
     let unread = lost;
     for (let failures = 0; ; failures += 1) {
       try {
         const rows = await this.#readSerial(unread);
         for (const pending of unread) {
-          const row = rows.get(pending.operation.jobId);
-          pending.answer(bearsMark(pending.operation, row) ? { kind: 'applied' } : { kind: 'lost', row: row ?? null });
+          const row = rows.get(pending.id);
+          const bearsMark = this.#rules.bearsMark(pending.operation, row);
+          pending.answer(bearsMark ? { kind: 'applied' } : { kind: 'lost', row: row ?? null });
         }
         return;
       } catch (cause) {
@@ -177,7 +213,10 @@ export class Rounds {
     }
   }
 
-  async #afterError(batch: readonly Pending[], error: StoreError): Promise<readonly Pending[]> {
+  async #afterError(
+    batch: readonly Pending<Operation, Row>[],
+    error: StoreError,
+  ): Promise<readonly Pending<Operation, Row>[]> {
     switch (error.kind) {
       case 'unknown':
         return this.#settleUnknown(batch);
@@ -197,17 +236,17 @@ export class Rounds {
    * The round may have applied, and may still for LATE_APPLY_MS. Our own mark settles it; without the mark the very same
    * operation is issued again, which either applies once or finds its mark.
    */
-  async #settleUnknown(batch: readonly Pending[]): Promise<readonly Pending[]> {
+  async #settleUnknown(batch: readonly Pending<Operation, Row>[]): Promise<readonly Pending<Operation, Row>[]> {
     for (const pending of batch) pending.maybeApplied = true;
-    let rows: ReadonlyMap<string, JobRow>;
+    let rows: ReadonlyMap<string, Row>;
     try {
       rows = await this.#readSerial(batch);
     } catch {
       return batch;
     }
-    const again: Pending[] = [];
+    const again: Pending<Operation, Row>[] = [];
     for (const pending of batch) {
-      if (bearsMark(pending.operation, rows.get(pending.operation.jobId))) pending.answer({ kind: 'applied' });
+      if (this.#rules.bearsMark(pending.operation, rows.get(pending.id))) pending.answer({ kind: 'applied' });
       else again.push(pending);
     }
     return again;
@@ -215,11 +254,11 @@ export class Rounds {
 
   /** Nothing was written by this round; what an earlier one may have applied still has to be settled. */
   #giveBack(
-    batch: readonly Pending[],
+    batch: readonly Pending<Operation, Row>[],
     reason: 'unavailable' | 'overloaded' | 'invalid',
     cause: StoreError,
-  ): readonly Pending[] {
-    const again: Pending[] = [];
+  ): readonly Pending<Operation, Row>[] {
+    const again: Pending<Operation, Row>[] = [];
     for (const pending of batch) {
       if (pending.maybeApplied) again.push(pending);
       else pending.answer({ kind: 'not_written', reason, cause });
@@ -227,7 +266,7 @@ export class Rounds {
     return again;
   }
 
-  #dropExpired(line: Line): void {
+  #dropExpired(line: Line<Operation, Row>): void {
     const expired = line.waiting.filter((pending) => this.#expired(pending));
     if (expired.length === 0) return;
     line.waiting = line.waiting.filter((pending) => !expired.includes(pending));
@@ -239,65 +278,99 @@ export class Rounds {
     }
   }
 
-  #expired(pending: Pending): boolean {
+  #expired(pending: Pending<Operation, Row>): boolean {
     return msBetween(pending.submittedAt, this.#clock.monotonic()) > pending.deadlineMs;
   }
 
-  #readSerial(batch: readonly Pending[]): Promise<ReadonlyMap<string, JobRow>> {
+  #readSerial(batch: readonly Pending<Operation, Row>[]): Promise<ReadonlyMap<string, Row>> {
     return this.#reader.read(
-      batch.map((pending) => pending.operation.jobId),
+      batch.map(({ id }) => id),
       { serial: true },
     );
   }
 
   #measure(
-    batch: readonly Pending[],
+    batch: readonly Pending<Operation, Row>[],
     startedAt: MonotonicMs,
     outcome: 'applied' | 'lost' | 'unknown' | 'not_written',
   ): void {
-    const edge = batch[0]?.operation.edge;
-    if (edge === undefined) return;
+    const [first] = batch;
+    if (first === undefined) return;
+    const edge = this.#rules.edgeOf(first.operation);
     const seconds = msBetween(startedAt, this.#clock.monotonic()) / SECOND_MS;
     this.#telemetry.observe('punctual_round_duration_seconds', seconds, { edge, outcome });
     this.#telemetry.observe('punctual_round_rows', batch.length, { edge });
   }
+
+  /**
+   * The next round of a line, in order: one operation per row (a later one on the same row waits), creates and transitions
+   * never mixed (a lost create returns every column of all rows), bounded in rows and bytes.
+   */
+  #takeBatch(line: Line<Operation, Row>): readonly Pending<Operation, Row>[] {
+    const { isCreate, bytesOf } = this.#rules;
+    const taken: Pending<Operation, Row>[] = [];
+    const left: Pending<Operation, Row>[] = [];
+    const rows = new Set<string>();
+    let bytes = 0;
+    for (const pending of line.waiting) {
+      const { id, operation } = pending;
+      const first = taken[0];
+      const size = bytesOf(operation);
+      const fits =
+        first === undefined ||
+        (!first.alone &&
+          !pending.alone &&
+          isCreate(first.operation) === isCreate(operation) &&
+          taken.length < ROUND_MAX_ROWS &&
+          bytes + size <= ROUND_MAX_BYTES);
+      if (fits && !rows.has(id)) {
+        taken.push(pending);
+        bytes += size;
+      } else {
+        left.push(pending);
+      }
+      // Also when left behind: an operation must not overtake an earlier one on its row.
+      rows.add(id);
+    }
+    line.waiting = left;
+    return taken;
+  }
 }
 
-/**
- * The next round of a line, in order: one operation per row (a later one on the same row waits), creates and transitions
- * never mixed (a lost create returns every column of all rows), bounded in rows and bytes.
- */
-function takeBatch(line: Line): readonly Pending[] {
-  const taken: Pending[] = [];
-  const left: Pending[] = [];
-  const rows = new Set<string>();
-  let bytes = 0;
-  for (const pending of line.waiting) {
-    const { operation } = pending;
-    const first = taken[0];
-    const size = operationBytes(operation);
-    const fits =
-      first === undefined ||
-      (!first.alone &&
-        !pending.alone &&
-        (first.operation.edge === 'create') === (operation.edge === 'create') &&
-        taken.length < ROUND_MAX_ROWS &&
-        bytes + size <= ROUND_MAX_BYTES);
-    if (fits && !rows.has(operation.jobId)) {
-      taken.push(pending);
-      bytes += size;
-    } else {
-      left.push(pending);
-    }
-    // Also when left behind: an operation must not overtake an earlier one on its row.
-    rows.add(operation.jobId);
+const JOB_RULES: TableRules<Operation, JobRow, ConditionColumns> = {
+  idOf: ({ jobId }) => jobId,
+  edgeOf: ({ edge }) => edge,
+  isCreate: ({ edge }) => edge === 'create',
+  bytesOf: operationBytes,
+  judge: judgeCondition,
+  bearsMark,
+};
+
+/** The rounds of the table `jobs`. */
+export class Rounds extends CohortRounds<Operation, JobRow, ConditionColumns> {
+  constructor(parts: RoundsParts<Operation, JobRow, ConditionColumns>) {
+    super(parts, JOB_RULES);
   }
-  line.waiting = left;
-  return taken;
+}
+
+const SCHEDULE_RULES: TableRules<ScheduleOperation, ScheduleRow, ScheduleConditionColumns> = {
+  idOf: ({ scheduleId }) => scheduleId,
+  edgeOf: ({ edge }) => edge,
+  isCreate: ({ edge }) => edge === 'schedule_create',
+  bytesOf: scheduleOperationBytes,
+  judge: judgeScheduleCondition,
+  bearsMark: bearsScheduleMark,
+};
+
+/** The rounds of the table `schedules`. */
+export class ScheduleRounds extends CohortRounds<ScheduleOperation, ScheduleRow, ScheduleConditionColumns> {
+  constructor(parts: RoundsParts<ScheduleOperation, ScheduleRow, ScheduleConditionColumns>) {
+    super(parts, SCHEDULE_RULES);
+  }
 }
 
 /** Two conditional writes on one row in one batch both report applied and tear the row. */
-function assertOneOperationPerRow(operations: readonly Operation[]): void {
-  const rows = new Set(operations.map((operation) => operation.jobId));
-  if (rows.size !== operations.length) throw new Error('a round must not hold two operations on one row');
+function assertOneOperationPerRow(batch: readonly { readonly id: string }[]): void {
+  const rows = new Set(batch.map(({ id }) => id));
+  if (rows.size !== batch.length) throw new Error('a round must not hold two operations on one row');
 }

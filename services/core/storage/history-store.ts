@@ -12,12 +12,12 @@ export interface Retention {
   readonly deadDays: number;
 }
 
-const RETENTION_DEFAULT: Retention = {
+export const RETENTION_DEFAULT: Retention = {
   finishedDays: RETENTION_DEFAULT_DAYS,
   deadDays: DEAD_RETENTION_DEFAULT_DAYS,
 };
 
-export function createHistoryStore(session: Session, retention: Retention = RETENTION_DEFAULT): HistoryStore {
+export function createHistoryStore(session: Session, retention: Retention): HistoryStore {
   const finished = new PartitionWriter<FinishedJob>(
     (row) => `${row.queue} ${hourOf(row.finishedAt)} ${historyStripe(row.jobId)}`,
     (rows) => session.write(rows.map((row) => writeFinished(row, seconds(retention.finishedDays)))),

@@ -1,6 +1,7 @@
 import type { AttemptEnd, AttemptStart, JobRow, RetryPolicy } from '../domain/job.ts';
 import type { JobStatus, Outcome, Priority } from '../domain/job-status.ts';
 import type { ConditionColumns } from '../domain/operation.ts';
+import type { OnOverlap } from '../domain/schedule.ts';
 import type { EpochMs } from '../domain/time.ts';
 import type { Row } from './statement.ts';
 
@@ -42,6 +43,9 @@ const JOB_ENCODING: Readonly<Record<string, Encode>> = {
   progress: (job) => job.progress ?? undefined,
   reason: (job) => job.reason ?? undefined,
   schedule_id: (job) => job.scheduleId ?? undefined,
+  on_overlap: (job) => job.onOverlap ?? undefined,
+  waits_for: (job) => job.waitsFor ?? undefined,
+  slot_until: (job) => timestamp(job.slotUntil) ?? undefined,
   traceparent: (job) => job.traceparent ?? undefined,
   create_token: (job) => job.createToken,
   request_hash: (job) => job.requestHash ?? undefined,
@@ -96,6 +100,9 @@ export function decodeJob(row: Row): JobRow {
     progress: textOrNull(row, 'progress'),
     reason: textOrNull(row, 'reason'),
     scheduleId: textOrNull(row, 'schedule_id'),
+    onOverlap: textOrNull(row, 'on_overlap') as OnOverlap | null,
+    waitsFor: textOrNull(row, 'waits_for'),
+    slotUntil: timeOrNull(row, 'slot_until'),
     traceparent: textOrNull(row, 'traceparent'),
     createToken: text(row, 'create_token'),
     requestHash: textOrNull(row, 'request_hash'),
@@ -124,7 +131,7 @@ export function decodeConditionColumns(row: Row): ConditionColumns {
   };
 }
 
-interface StoredRetry {
+export interface StoredRetry {
   readonly kind: RetryPolicy['kind'];
   readonly base_s: number;
   readonly factor: number;
@@ -148,7 +155,7 @@ export function encodeRetry(retry: RetryPolicy): StoredRetry {
   return { kind: retry.kind, base_s: retry.baseS, factor: retry.factor, cap_s: retry.capS, jitter: retry.jitter };
 }
 
-function decodeRetry(stored: StoredRetry): RetryPolicy {
+export function decodeRetry(stored: StoredRetry): RetryPolicy {
   return {
     kind: stored.kind,
     baseS: stored.base_s,
@@ -213,13 +220,13 @@ export function timeOrNull(row: Row, name: string): EpochMs | null {
   return (row.get(name) as Date | null)?.getTime() ?? null;
 }
 
-function value(row: Row, name: string): unknown {
+export function value(row: Row, name: string): unknown {
   const found: unknown = row.get(name);
   if (found === null || found === undefined) throw new Error(`a stored row has no ${name}`);
   return found;
 }
 
-function entries<Key, Value>(row: Row, name: string): Iterable<[Key, Value]> {
+export function entries<Key, Value>(row: Row, name: string): Iterable<[Key, Value]> {
   return (row.get(name) as Map<Key, Value> | null) ?? [];
 }
 

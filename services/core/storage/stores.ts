@@ -3,12 +3,14 @@ import type { HistoryStore } from '../ports/history-store.ts';
 import type { CohortStore, JobReader } from '../ports/job-store.ts';
 import type { KeyStore } from '../ports/key-store.ts';
 import type { QueueStore } from '../ports/queue-store.ts';
+import type { ScheduleReader, ScheduleRunStore, ScheduleStore } from '../ports/schedule-store.ts';
 import type { SettingsStore } from '../ports/settings-store.ts';
 import type { CursorStore, TimerStore } from '../ports/timer-store.ts';
-import { createCohortStore } from './cohort-store.ts';
-import { createHistoryStore, type Retention } from './history-store.ts';
+import { createCohortStore, createScheduleStore } from './cohort-store.ts';
+import { createHistoryStore, RETENTION_DEFAULT, type Retention } from './history-store.ts';
 import { createKeyStore } from './key-store.ts';
 import { createQueueStore } from './queue-store.ts';
+import { createScheduleRunStore } from './schedule-run-store.ts';
 import type { Session } from './session.ts';
 import { createSettingsStore } from './settings-store.ts';
 import { createCursorStore, createTimerStore } from './timer-store.ts';
@@ -17,6 +19,10 @@ export interface Stores {
   /** For core/rounds alone: everybody else submits operations there. */
   readonly cohorts: CohortStore;
   readonly jobs: JobReader;
+  /** For core/rounds alone, too. */
+  readonly scheduleCohorts: ScheduleStore;
+  readonly schedules: ScheduleReader;
+  readonly scheduleRuns: ScheduleRunStore;
   /** Written through core/timers alone. */
   readonly timers: TimerStore;
   readonly cursors: CursorStore;
@@ -29,12 +35,17 @@ export interface Stores {
 /** One of each per process: rows of one partition are grouped inside a store. */
 export function createStores(session: Session, deps: { clock: Clock; retention?: Retention }): Stores {
   const jobs = createCohortStore(session);
+  const schedules = createScheduleStore(session);
+  const retention = deps.retention ?? RETENTION_DEFAULT;
   return {
     cohorts: jobs,
     jobs,
+    scheduleCohorts: schedules,
+    schedules,
+    scheduleRuns: createScheduleRunStore(session, retention.deadDays),
     timers: createTimerStore(session),
     cursors: createCursorStore(session),
-    history: createHistoryStore(session, deps.retention),
+    history: createHistoryStore(session, retention),
     keys: createKeyStore(session, deps.clock),
     settings: createSettingsStore(session),
     queues: createQueueStore(session),

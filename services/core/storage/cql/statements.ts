@@ -2,6 +2,8 @@ import { JOB_STATEMENTS } from './job-statements.ts';
 import { KEY_STATEMENTS } from './key-statements.ts';
 import { HISTORY_STATEMENTS } from './history-statements.ts';
 import { QUEUE_STATEMENTS } from './queue-statements.ts';
+import { SCHEDULE_RUN_STATEMENTS } from './schedule-run-statements.ts';
+import { SCHEDULE_STATEMENTS } from './schedule-statements.ts';
 import { SETTINGS_STATEMENTS } from './settings-statements.ts';
 import { TIMER_STATEMENTS } from './timer-statements.ts';
 
@@ -14,6 +16,8 @@ export const STATEMENTS: readonly string[] = [
   ...TIMER_STATEMENTS,
   ...HISTORY_STATEMENTS,
   ...KEY_STATEMENTS,
+  ...SCHEDULE_STATEMENTS,
+  ...SCHEDULE_RUN_STATEMENTS,
   ...SETTINGS_STATEMENTS,
   ...QUEUE_STATEMENTS,
 ];

@@ -1,0 +1,64 @@
+import { cohortOf } from '../domain/ids.ts';
+import type { ApplyResultOf, CohortReader, CohortTable } from '../ports/cohort-table.ts';
+import type { Session } from './session.ts';
+import type { Bound, Row } from './statement.ts';
+import { text } from './row-codec.ts';
+
+/** A table whose rows lie in cohorts and are written by conditional writes only. */
+export interface CohortTableRules<Operation, Stored, Columns> {
+  /** The column of a row's id. */
+  readonly idColumn: string;
+  readonly idOf: (operation: Operation) => string;
+  readonly statement: (operation: Operation) => Bound;
+  readonly readStatement: (cohort: string, ids: readonly string[]) => Bound;
+  readonly decode: (row: Row) => Stored;
+  readonly storedId: (stored: Stored) => string;
+  /** The columns that a lost conditional write brought back. */
+  readonly decodeColumns: (row: Row) => Columns;
+}
+
+export function createCohortTable<Operation, Stored, Columns>(
+  session: Session,
+  rules: CohortTableRules<Operation, Stored, Columns>,
+): CohortTable<Operation, Columns> & CohortReader<Stored> {
+  return {
+    async apply(cohort, operations): Promise<ApplyResultOf<Columns>> {
+      assertOneRowEach(cohort, operations.map(rules.idOf));
+      const rows = await session.conditional(operations.map(rules.statement));
+      return rows === null ? { applied: true } : { applied: false, rows: foundRows(rows, operations, rules) };
+    },
+    async read(ids, options) {
+      const cohorts = Map.groupBy(new Set(ids), cohortOf);
+      const rows = await Promise.all(
+        Array.from(cohorts, ([cohort, members]) => session.read(rules.readStatement(cohort, members), options)),
+      );
+      const stored = rows.flat().map(rules.decode);
+      return new Map(stored.map((row) => [rules.storedId(row), row]));
+    },
+  };
+}
+
+/**
+ * A lost batch names its rows and leaves out those that do not exist; when none exists it returns one row that says nothing
+ * but [applied] = false. A single statement does not name its row, except for IF NOT EXISTS.
+ */
+function foundRows<Operation, Stored, Columns>(
+  rows: readonly Row[],
+  operations: readonly Operation[],
+  { idColumn, idOf, decodeColumns }: CohortTableRules<Operation, Stored, Columns>,
+): ReadonlyMap<string, Columns> {
+  const found = new Map<string, Columns>();
+  const [first] = operations;
+  for (const row of rows) {
+    const names = row.keys();
+    if (names.length === 1 || first === undefined) continue;
+    found.set(names.includes(idColumn) ? text(row, idColumn) : idOf(first), decodeColumns(row));
+  }
+  return found;
+}
+
+/** Two operations on one row both report applied and tear it. */
+function assertOneRowEach(cohort: string, ids: readonly string[]): void {
+  if (new Set(ids).size !== ids.length) throw new Error(`two operations on one row of ${cohort}`);
+  for (const id of ids) if (cohortOf(id) !== cohort) throw new Error(`${id} is not of ${cohort}`);
+}
