@@ -64,6 +64,13 @@ module.exports = {
       },
     },
     {
+      name: 'cli-without-worker',
+      comment: 'The command line starts at once: the worker helper would bring the NATS client along.',
+      severity: 'error',
+      from: { path: '^services/cli/' },
+      to: { path: '^services/client/(index|worker|pull|ready-feed)\\.ts$' },
+    },
+    {
       name: 'pure-folders',
       comment: 'Vocabulary and rules use no library and nothing of Node that does anything; hashing is arithmetic.',
       severity: 'error',

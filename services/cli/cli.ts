@@ -1,11 +1,12 @@
-import { RefusedError, UnansweredError } from '../client/index.ts';
+import { RefusedError, UnansweredError } from '../client/errors.ts';
 import { closest } from '../core/domain/closest.ts';
 import { type Command, ExitCode, type Output, UsageError } from './command.ts';
 import { cqlCommand } from './cql.ts';
+import { cronCommand } from './cron.ts';
 import { jobCommand } from './job.ts';
 
 /** The operator's tool: each command is one file and one line here. */
-const COMMANDS: readonly Command[] = [jobCommand, cqlCommand];
+const COMMANDS: readonly Command[] = [jobCommand, cronCommand, cqlCommand];
 
 export interface Streams {
   readonly output: Output;

@@ -1,5 +1,6 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util';
-import { type Job, type JobFilter, type ListedJob, type NewJob, PunctualClient } from '../client/index.ts';
+import { PunctualClient } from '../client/client.ts';
+import type { Job, JobFilter, ListedJob, NewJob } from '../client/types.ts';
 import { closest } from '../core/domain/closest.ts';
 import { formatInstant, parseInstant } from '../core/contract/instant.ts';
 import { DAY_MS } from '../core/domain/limits.ts';

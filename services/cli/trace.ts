@@ -1,4 +1,4 @@
-import type { Job } from '../client/index.ts';
+import type { Job } from '../client/types.ts';
 import { formatInstant } from '../core/contract/instant.ts';
 import { bucketOf, dayOf, hourOf } from '../core/domain/bucket.ts';
 import { SECOND_MS } from '../core/domain/limits.ts';

@@ -1,4 +1,5 @@
 import { type CronFields, parseCronFields } from './cron-fields.ts';
+import { cronWords } from './cron-words.ts';
 import { SECOND_MS } from './limits.ts';
 import type { EpochMs } from './time.ts';
 import { everComes, wallCalendar, type WallMs } from './wall-calendar.ts';
@@ -44,10 +45,38 @@ export interface CronSchedule {
   readonly startOffsetMs: number;
   /** The expression has an H. */
   readonly hashed: boolean;
+  /** What the expression means, in words. */
+  describe(): string;
+  /** The changes of the clocks in [from, until) that touch the schedule, the first `max` of them. */
+  changes(from: EpochMs, until: EpochMs, max: number): readonly ClockChange[];
+}
+
+export const ClockChangeEffect = {
+  /** Readings that clocks skip run once, at the end of the gap. */
+  movedAfterGap: 'moved_after_gap',
+  skipped: 'skipped',
+  /** Readings that clocks show twice. */
+  runsOnce: 'runs_once',
+  runsTwice: 'runs_twice',
+} as const;
+export type ClockChangeEffect = (typeof ClockChangeEffect)[keyof typeof ClockChangeEffect];
+
+/** A change of the clocks that skips or repeats readings which the expression names. */
+export interface ClockChange {
+  readonly at: EpochMs;
+  /** What clocks would have shown, and what they show instead. */
+  readonly fromWall: WallMs;
+  readonly toWall: WallMs;
+  /** The first of the readings that are skipped or repeated, and how many there are besides. */
+  readonly readings: readonly WallMs[];
+  readonly moreReadings: number;
+  readonly effect: ClockChangeEffect;
 }
 
 const FIRST_MS = Date.parse('1000-01-01T00:00:00Z');
 const LAST_MS = Date.parse('9999-12-31T23:59:59Z');
+/** Readings named one by one for one change of the clocks. */
+const READINGS_NAMED_MAX = 4;
 
 /**
  * The cron rule of design section 9. Zone data is that of this Node; the zone of the machine has no influence. Faults of the
@@ -107,7 +136,40 @@ function cronSchedule(fields: CronFields, options: CronOptions): CronSchedule {
     return -Infinity;
   }
 
+  function changeAt({ startMs, offsetMs, previousOffsetMs }: ZoneStretch): ClockChange | null {
+    const [fromWall, toWall] = [startMs + previousOffsetMs, startMs + offsetMs];
+    const [first, end] = [Math.min(fromWall, toWall), Math.max(fromWall, toWall)];
+    const readings: WallMs[] = [];
+    let moreReadings = 0;
+    for (let wall = calendar.next(first); wall !== null && wall < end; wall = calendar.next(wall + SECOND_MS)) {
+      if (readings.length < READINGS_NAMED_MAX) readings.push(wall);
+      else moreReadings++;
+    }
+    if (readings.length === 0) return null;
+    const gapEffect = onGap === DstGap.skip ? ClockChangeEffect.skipped : ClockChangeEffect.movedAfterGap;
+    const repeatEffect = onRepeat === DstRepeat.both ? ClockChangeEffect.runsTwice : ClockChangeEffect.runsOnce;
+    return {
+      at: startMs,
+      fromWall,
+      toWall,
+      readings,
+      moreReadings,
+      effect: toWall > fromWall ? gapEffect : repeatEffect,
+    };
+  }
+
   return {
+    describe: () => cronWords(fields),
+    changes(from, until, max) {
+      const found: ClockChange[] = [];
+      for (let at = from; at < until && found.length < max;) {
+        const stretch = clock.stretchAt(at);
+        const change = stretch.startMs >= from ? changeAt(stretch) : null;
+        if (change !== null) found.push(change);
+        at = stretch.endMs;
+      }
+      return found;
+    },
     next(after) {
       let from = Math.max(Math.floor(after / SECOND_MS) * SECOND_MS + SECOND_MS, FIRST_MS);
       while (from <= LAST_MS) {
