@@ -12,6 +12,7 @@ import { suiteCleanup } from '../support/suite-cleanup.ts';
 import { cohortStoreSuite } from './cohort-store.suite.ts';
 import { historyStoreSuite, keyStoreSuite, settingsStoreSuite, type OtherStoresHarness } from './other-stores.suite.ts';
 import { queueStoreSuite } from './queue-store.suite.ts';
+import { scheduleDirectorySuite } from './schedule-directory.suite.ts';
 import { scheduleStoreSuite } from './schedule-store.suite.ts';
 import { timerStoreSuite } from './timer-store.suite.ts';
 
@@ -20,6 +21,7 @@ type Harness = Stores & OtherStoresHarness;
 function suites(harness: () => Harness): void {
   describe('cohorts', () => cohortStoreSuite(harness));
   describe('schedules', () => scheduleStoreSuite(harness));
+  describe('names and lists of schedules', () => scheduleDirectorySuite(harness));
   describe('timers and cursors', () => timerStoreSuite(harness));
   describe('keys', () => keyStoreSuite(harness));
   describe('settings', () => settingsStoreSuite(harness));

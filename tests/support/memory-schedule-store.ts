@@ -1,6 +1,6 @@
-// The tables `schedules` and `schedule_runs` in memory; a part of MemoryStores.
+// The tables of schedules in memory; a part of MemoryStores.
 
-import { monthOf } from '../../services/core/domain/bucket.ts';
+import { monthOf, scheduleStripe } from '../../services/core/domain/bucket.ts';
 import { cohortOf } from '../../services/core/domain/ids.ts';
 import {
   judgeScheduleCondition,
@@ -9,11 +9,15 @@ import {
 } from '../../services/core/domain/schedule-operation.ts';
 import type { ScheduleRow } from '../../services/core/domain/schedule.ts';
 import type { ApplyResultOf } from '../../services/core/ports/cohort-table.ts';
+import type { ScheduleIndexEntry, ScheduleIndexRange } from '../../services/core/ports/schedule-index.ts';
+import type { ScheduleName } from '../../services/core/ports/schedule-names.ts';
 import type { ScheduleRun, ScheduleRunRange } from '../../services/core/ports/schedule-store.ts';
 
 export class MemorySchedules {
   readonly rows = new Map<string, ScheduleRow>();
   readonly runs = new Map<string, ScheduleRun>();
+  readonly names = new Map<string, ScheduleName>();
+  readonly #index = new Map<string, { readonly entry: ScheduleIndexEntry; readonly removed: boolean }>();
 
   apply(cohort: string, operations: readonly ScheduleOperation[]): ApplyResultOf<ScheduleConditionColumns> {
     const ids = new Set(operations.map(({ scheduleId }) => scheduleId));
@@ -46,6 +50,53 @@ export class MemorySchedules {
       .filter((run) => run.scheduleId === scheduleId && monthOf(run.slot) === monthOf(to))
       .filter(({ slot }) => slot >= from && slot <= to)
       .sort((one, other) => other.slot - one.slot);
+  }
+
+  claimName(name: ScheduleName): ScheduleName {
+    const standing = this.names.get(name.keyHash) ?? name;
+    this.names.set(name.keyHash, standing);
+    return standing;
+  }
+
+  moveName(from: ScheduleName, to: ScheduleName): boolean {
+    if (!this.#names(from)) return false;
+    this.names.set(from.keyHash, to);
+    return true;
+  }
+
+  markNameWritten(name: ScheduleName): boolean {
+    const standing = this.names.get(name.keyHash);
+    if (standing === undefined || !this.#names(name)) return false;
+    this.names.set(name.keyHash, { ...standing, written: true });
+    return true;
+  }
+
+  releaseName(name: Pick<ScheduleName, 'keyHash' | 'scheduleId'>): void {
+    if (this.#names(name)) this.names.delete(name.keyHash);
+  }
+
+  /** Entries and removals are stamped with written_at: the later one stands, and of two at once the removal. */
+  writeIndex(entries: readonly ScheduleIndexEntry[], removed: boolean): void {
+    for (const entry of entries) {
+      const key = `${entry.queue} ${entry.scheduleId}`;
+      const standing = this.#index.get(key);
+      const earlier = standing === undefined || standing.entry.writtenAt < entry.writtenAt;
+      if (earlier || (removed && standing.entry.writtenAt === entry.writtenAt))
+        this.#index.set(key, { entry, removed });
+    }
+  }
+
+  readIndex({ queue, stripe, after, limit }: ScheduleIndexRange): readonly ScheduleIndexEntry[] {
+    return [...this.#index.values()]
+      .flatMap(({ entry, removed }) => (removed ? [] : [entry]))
+      .filter((entry) => entry.queue === queue && scheduleStripe(entry.scheduleId) === stripe)
+      .filter(({ scheduleId }) => scheduleId > after)
+      .sort((one, other) => (one.scheduleId < other.scheduleId ? -1 : 1))
+      .slice(0, limit);
+  }
+
+  #names({ keyHash, scheduleId }: Pick<ScheduleName, 'keyHash' | 'scheduleId'>): boolean {
+    return this.names.get(keyHash)?.scheduleId === scheduleId;
   }
 
   #carryOut(operation: ScheduleOperation): void {

@@ -21,6 +21,8 @@ import type { ApplyResult, CohortStore, JobReader } from '../../services/core/po
 import type { JobKey, KeyStore } from '../../services/core/ports/key-store.ts';
 import type { QueueSettings } from '../../services/core/domain/queue-settings.ts';
 import type { QueueStore } from '../../services/core/ports/queue-store.ts';
+import type { ScheduleIndex } from '../../services/core/ports/schedule-index.ts';
+import type { ScheduleNames } from '../../services/core/ports/schedule-names.ts';
 import type {
   ScheduleReader,
   ScheduleRun,
@@ -40,6 +42,14 @@ export type StoreMethod =
   | 'schedules.read'
   | 'scheduleRuns.write'
   | 'scheduleRuns.read'
+  | 'scheduleNames.find'
+  | 'scheduleNames.claim'
+  | 'scheduleNames.move'
+  | 'scheduleNames.markWritten'
+  | 'scheduleNames.release'
+  | 'scheduleIndex.write'
+  | 'scheduleIndex.remove'
+  | 'scheduleIndex.read'
   | 'timers.writeDue'
   | 'timers.writeDeadlines'
   | 'timers.readDue'
@@ -151,6 +161,24 @@ export class MemoryStores {
         yield await read();
       })();
     },
+  };
+
+  readonly scheduleNames: ScheduleNames = {
+    find: (keyHash) =>
+      this.#read('scheduleNames.find', [keyHash], () => this.scheduleTables.names.get(keyHash) ?? null),
+    claim: (name) => this.#write('scheduleNames.claim', [name], () => this.scheduleTables.claimName(name)),
+    move: (from, to) => this.#write('scheduleNames.move', [from, to], () => this.scheduleTables.moveName(from, to)),
+    markWritten: (name) =>
+      this.#write('scheduleNames.markWritten', [name], () => this.scheduleTables.markNameWritten(name)),
+    release: (name) => this.#write('scheduleNames.release', [name], () => this.scheduleTables.releaseName(name)),
+  };
+
+  readonly scheduleIndex: ScheduleIndex = {
+    write: (entries) =>
+      this.#write('scheduleIndex.write', [entries], () => this.scheduleTables.writeIndex(entries, false)),
+    remove: (entries) =>
+      this.#write('scheduleIndex.remove', [entries], () => this.scheduleTables.writeIndex(entries, true)),
+    read: (range) => this.#read('scheduleIndex.read', [range], () => this.scheduleTables.readIndex(range)),
   };
 
   readonly timers: TimerStore = {

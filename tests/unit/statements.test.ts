@@ -7,6 +7,8 @@ import { HISTORY_STATEMENTS } from '../../services/core/storage/cql/history-stat
 import { JOB_STATEMENTS } from '../../services/core/storage/cql/job-statements.ts';
 import { KEY_STATEMENTS } from '../../services/core/storage/cql/key-statements.ts';
 import { QUEUE_STATEMENTS } from '../../services/core/storage/cql/queue-statements.ts';
+import { SCHEDULE_INDEX_STATEMENTS } from '../../services/core/storage/cql/schedule-index-statements.ts';
+import { SCHEDULE_KEY_STATEMENTS } from '../../services/core/storage/cql/schedule-key-statements.ts';
 import { SCHEDULE_RUN_STATEMENTS } from '../../services/core/storage/cql/schedule-run-statements.ts';
 import { SCHEDULE_STATEMENTS } from '../../services/core/storage/cql/schedule-statements.ts';
 import { SETTINGS_STATEMENTS } from '../../services/core/storage/cql/settings-statements.ts';
@@ -18,8 +20,15 @@ import { silentTelemetry } from '../support/silent-telemetry.ts';
 const writesOf = (statements: readonly string[]): readonly string[] =>
   statements.filter((cql) => !cql.trimStart().startsWith('SELECT'));
 
-const CONDITIONAL = [JOB_STATEMENTS, SCHEDULE_STATEMENTS, KEY_STATEMENTS, SETTINGS_STATEMENTS, QUEUE_STATEMENTS].flat();
-const PLAIN = [TIMER_STATEMENTS, HISTORY_STATEMENTS, SCHEDULE_RUN_STATEMENTS].flat();
+const CONDITIONAL = [
+  JOB_STATEMENTS,
+  SCHEDULE_STATEMENTS,
+  KEY_STATEMENTS,
+  SCHEDULE_KEY_STATEMENTS,
+  SETTINGS_STATEMENTS,
+  QUEUE_STATEMENTS,
+].flat();
+const PLAIN = [TIMER_STATEMENTS, HISTORY_STATEMENTS, SCHEDULE_RUN_STATEMENTS, SCHEDULE_INDEX_STATEMENTS].flat();
 
 describe('R075 a statement', () => {
   it('of a table of conditional writes is conditional', () => {

@@ -33,3 +33,10 @@ export const HISTORY_STRIPES = 8;
 export function historyStripe(jobId: string): number {
   return shardOf(cohortOf(jobId), HISTORY_STRIPES);
 }
+
+export const SCHEDULE_STRIPES = 16;
+
+/** The stripe of schedules_by_queue a schedule lies in. */
+export function scheduleStripe(scheduleId: string): number {
+  return shardOf(cohortOf(scheduleId), SCHEDULE_STRIPES);
+}

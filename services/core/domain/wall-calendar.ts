@@ -157,13 +157,22 @@ function clockOf(timeMs: number): readonly [hour: number, minute: number, second
   return [Math.floor(second / 3_600), Math.floor(second / 60) % 60, second % 60];
 }
 
-/** For each number below `size` the smallest value that is not smaller. */
+/** For each number up to `size` the smallest value that is not smaller. */
 function atOrAfter(values: readonly number[], size: number): readonly (number | undefined)[] {
-  return Array.from({ length: size + 1 }, (_, from) => values.find((value) => value >= from));
+  let index = 0;
+  return Array.from({ length: size + 1 }, (_, from) => {
+    while ((values[index] ?? size) < from) index += 1;
+    return values[index];
+  });
 }
 
+/** For each number below `size` the largest value that is not larger. */
 function atOrBefore(values: readonly number[], size: number): readonly (number | undefined)[] {
-  return Array.from({ length: size }, (_, from) => values.findLast((value) => value <= from));
+  let index = -1;
+  return Array.from({ length: size }, (_, from) => {
+    while ((values[index + 1] ?? size) <= from) index += 1;
+    return values[index];
+  });
 }
 
 function lowestBit(set: number): number {

@@ -3,6 +3,8 @@ import type { HistoryStore } from '../ports/history-store.ts';
 import type { CohortStore, JobReader } from '../ports/job-store.ts';
 import type { KeyStore } from '../ports/key-store.ts';
 import type { QueueStore } from '../ports/queue-store.ts';
+import type { ScheduleIndex } from '../ports/schedule-index.ts';
+import type { ScheduleNames } from '../ports/schedule-names.ts';
 import type { ScheduleReader, ScheduleRunStore, ScheduleStore } from '../ports/schedule-store.ts';
 import type { SettingsStore } from '../ports/settings-store.ts';
 import type { CursorStore, TimerStore } from '../ports/timer-store.ts';
@@ -10,6 +12,8 @@ import { createCohortStore, createScheduleStore } from './cohort-store.ts';
 import { createHistoryStore, RETENTION_DEFAULT, type Retention } from './history-store.ts';
 import { createKeyStore } from './key-store.ts';
 import { createQueueStore } from './queue-store.ts';
+import { createScheduleIndex } from './schedule-index.ts';
+import { createScheduleNames } from './schedule-names.ts';
 import { createScheduleRunStore } from './schedule-run-store.ts';
 import type { Session } from './session.ts';
 import { createSettingsStore } from './settings-store.ts';
@@ -23,6 +27,8 @@ export interface Stores {
   readonly scheduleCohorts: ScheduleStore;
   readonly schedules: ScheduleReader;
   readonly scheduleRuns: ScheduleRunStore;
+  readonly scheduleNames: ScheduleNames;
+  readonly scheduleIndex: ScheduleIndex;
   /** Written through core/timers alone. */
   readonly timers: TimerStore;
   readonly cursors: CursorStore;
@@ -43,6 +49,8 @@ export function createStores(session: Session, deps: { clock: Clock; retention?:
     scheduleCohorts: schedules,
     schedules,
     scheduleRuns: createScheduleRunStore(session, retention.deadDays),
+    scheduleNames: createScheduleNames(session),
+    scheduleIndex: createScheduleIndex(session),
     timers: createTimerStore(session),
     cursors: createCursorStore(session),
     history: createHistoryStore(session, retention),

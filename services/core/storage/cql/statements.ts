@@ -2,6 +2,8 @@ import { JOB_STATEMENTS } from './job-statements.ts';
 import { KEY_STATEMENTS } from './key-statements.ts';
 import { HISTORY_STATEMENTS } from './history-statements.ts';
 import { QUEUE_STATEMENTS } from './queue-statements.ts';
+import { SCHEDULE_INDEX_STATEMENTS } from './schedule-index-statements.ts';
+import { SCHEDULE_KEY_STATEMENTS } from './schedule-key-statements.ts';
 import { SCHEDULE_RUN_STATEMENTS } from './schedule-run-statements.ts';
 import { SCHEDULE_STATEMENTS } from './schedule-statements.ts';
 import { SETTINGS_STATEMENTS } from './settings-statements.ts';
@@ -17,6 +19,8 @@ export const STATEMENTS: readonly string[] = [
   ...HISTORY_STATEMENTS,
   ...KEY_STATEMENTS,
   ...SCHEDULE_STATEMENTS,
+  ...SCHEDULE_KEY_STATEMENTS,
+  ...SCHEDULE_INDEX_STATEMENTS,
   ...SCHEDULE_RUN_STATEMENTS,
   ...SETTINGS_STATEMENTS,
   ...QUEUE_STATEMENTS,
