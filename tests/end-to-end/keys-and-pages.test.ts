@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
-import { mostTombstonesMet, testDriver } from '../support/cassandra.ts';
 import { PAGE_ROWS } from '../../services/core/storage/session.ts';
+import { mostTombstonesMet, testDriver } from '../support/cassandra.ts';
 import { startCluster } from '../support/cluster.ts';
 import { call, getJob, inParallel, until, untilStatus } from '../support/rest.ts';
 import { startWorker } from '../support/worker-process.ts';

@@ -35,6 +35,8 @@ export interface Cluster {
   readonly reapers: readonly ServiceProcess[];
   readonly apiUrl: string;
   all(): readonly ServiceProcess[];
+  /** One more api, in other circumstances than the rest. */
+  addApi(environment: Readonly<Record<string, string>>): Promise<ServiceProcess>;
 }
 
 export interface ClusterOptions {
@@ -78,14 +80,14 @@ export async function startCluster(test: Cleanup, options: ClusterOptions = {}):
     }
     rmSync(logs, { recursive: true, force: true });
   });
+  const start = async (service: ServiceName, itsEnvironment = environment): Promise<ServiceProcess> => {
+    const logFile = join(logs, `${service}-${randomBytes(2).toString('hex')}.log`);
+    const launched = await launch(service, itsEnvironment, logFile);
+    started.push(launched);
+    return launched;
+  };
   const several = (service: ServiceName, count: number): Promise<ServiceProcess[]> =>
-    Promise.all(
-      Array.from({ length: count }, async (_, index) => {
-        const launched = await launch(service, environment, join(logs, `${service}-${index}.log`));
-        started.push(launched);
-        return launched;
-      }),
-    );
+    Promise.all(Array.from({ length: count }, () => start(service)));
   // The first one seeds the settings that all of them share.
   const apis = await several('api', options.apis ?? 1);
   const [dispatchers, reapers] = await Promise.all([
@@ -100,6 +102,7 @@ export async function startCluster(test: Cleanup, options: ClusterOptions = {}):
     reapers,
     apiUrl: apis[0]?.url ?? '',
     all: () => started,
+    addApi: (itsEnvironment) => start('api', { ...environment, ...itsEnvironment }),
   };
 }
 

@@ -24,6 +24,12 @@ export interface Body {
   readonly payload: unknown;
   readonly scheduled_for: string;
   readonly attempts: readonly AttemptView[];
+  readonly tries: number;
+  /** Of a report. */
+  readonly replayed: boolean;
+  /** Of a page. */
+  readonly jobs: readonly Body[];
+  readonly next_page_token: string | null;
   /** Of a refusal. */
   readonly code: string;
 }
