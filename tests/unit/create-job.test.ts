@@ -135,6 +135,23 @@ describe('a create under a key', () => {
     }
   });
 
+  it('is one job with a 201, also when the answer to a write of its key is lost, or the write itself', async () => {
+    for (const method of ['keys.claim', 'keys.markWritten'] as const) {
+      for (const kind of ['answer_lost', 'request_lost'] as const) {
+        const { create, stores, jobs } = bench();
+        stores.failNext(method, { kind });
+        const first = await create(KEYED);
+        assert.ok(first.ok && !first.value.replayed, `${method} ${kind}`);
+        const again = await create(KEYED);
+        assert.ok(again.ok && again.value.replayed);
+        assert.deepEqual(
+          jobs().map((job) => job.jobId),
+          [jobIdOf(first)],
+        );
+      }
+    }
+  });
+
   it('is answered from the key, and not created again, when retention took the job', async () => {
     const { create, stores, jobs } = bench();
     const jobId = jobIdOf(await create(KEYED));

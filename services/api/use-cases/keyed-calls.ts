@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { refused, type Result } from '../../core/contract/problems.ts';
 import type { JobKey, KeyStore } from '../../core/ports/key-store.ts';
+import { StoreError } from '../../core/ports/store-error.ts';
 
 export interface KeyedCall<T> {
   readonly keyHash: string;
@@ -42,9 +43,7 @@ export class KeyedCalls {
   }
 
   async #carryOut<T>({ keyHash, requestHash, newKey, replay, write }: KeyedCall<T>): Promise<Result<T>> {
-    const standing =
-      (await this.#keys.find(keyHash)) ??
-      (await this.#keys.claim({ ...newKey(), keyHash, requestHash, written: false }));
+    const standing = (await this.#keys.find(keyHash)) ?? (await this.#claim({ ...newKey(), keyHash, requestHash }));
     if (standing.requestHash !== requestHash) {
       return refused({
         code: 'idempotency_key_reused',
@@ -54,8 +53,22 @@ export class KeyedCalls {
     }
     if (standing.written) return replay(standing);
     const { result, complete } = await write(standing);
-    if (complete) await this.#keys.markWritten(standing);
+    if (complete) await answeredOrAgain(() => this.#keys.markWritten(standing));
     return result;
+  }
+
+  #claim(key: Omit<JobKey, 'written'>): Promise<JobKey> {
+    return answeredOrAgain(() => this.#keys.claim({ ...key, written: false }));
+  }
+}
+
+/** Both writes of a key come out the same when repeated; a second one without an answer is the caller's to repeat. */
+async function answeredOrAgain<T>(write: () => Promise<T>): Promise<T> {
+  try {
+    return await write();
+  } catch (error) {
+    if (!(error instanceof StoreError) || error.kind !== 'unknown') throw error;
+    return write();
   }
 }
 
