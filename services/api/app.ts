@@ -19,6 +19,7 @@ import { operationHandler, type Route } from './middleware/operation-handler.ts'
 import { Validation } from './middleware/validation.ts';
 import { jobRoutes } from './routes/job-routes.ts';
 import { listRoutes } from './routes/list-routes.ts';
+import { queueRoutes } from './routes/queue-routes.ts';
 import { serviceRoutes } from './routes/service-routes.ts';
 import { workerRoutes } from './routes/worker-routes.ts';
 import type { UseCases } from './use-cases/types.ts';
@@ -67,7 +68,8 @@ function routesOf({ useCases, clock, horizonDays, keyspace, readiness }: AppPart
     ...jobRoutes({ useCases, clock, horizonDays, keyspace }),
     ...listRoutes({ useCases, keyspace }),
     ...workerRoutes(useCases),
-    ...serviceRoutes({ useCases, horizonDays, readiness }),
+    ...queueRoutes({ useCases, clock, horizonDays }),
+    ...serviceRoutes({ horizonDays, readiness }),
   };
 }
 

@@ -11,6 +11,7 @@ import { JobLeaser } from './use-cases/lease-jobs.ts';
 import { JobLister } from './use-cases/list-jobs.ts';
 import { OpenCohorts } from './use-cases/open-cohorts.ts';
 import { JobReporter } from './use-cases/report-jobs.ts';
+import { QueueManager } from './use-cases/manage-queues.ts';
 import type { UseCases } from './use-cases/types.ts';
 import { makeUseCases } from './use-cases/use-cases.ts';
 import { JobWriter } from './use-cases/write-job.ts';
@@ -31,6 +32,7 @@ export async function composeUseCases(context: ServiceContext, lay: LayFoundatio
     },
   });
   const { stores, rounds, timers, publisher, ender, canceller, queue, gate, writeShards } = foundation;
+  const book = foundation.queueBook;
   const cohorts = new OpenCohorts({ clock, random, shards: writeShards, size: config.cohortSize });
   const reader = stores.jobs;
   const { history, keys } = stores;
@@ -47,7 +49,8 @@ export async function composeUseCases(context: ServiceContext, lay: LayFoundatio
     leaser: new JobLeaser({ queue, reader, claimer, clock }),
     lister: new JobLister({ timerStore: stores.timers, history, reader, shards: writeShards }),
     reader,
-    queue,
+    queues: new QueueManager({ store: stores.queues, book, queue, audit: stores.audit, clock, random, log }),
+    book,
   });
   return { useCases, schemaVersion: foundation.schemaVersion };
 }

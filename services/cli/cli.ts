@@ -4,9 +4,10 @@ import { type Command, ExitCode, type Output, UsageError } from './command.ts';
 import { cqlCommand } from './cql.ts';
 import { cronCommand } from './cron.ts';
 import { jobCommand } from './job.ts';
+import { queueCommand } from './queue.ts';
 
 /** The operator's tool: each command is one file and one line here. */
-const COMMANDS: readonly Command[] = [jobCommand, cronCommand, cqlCommand];
+const COMMANDS: readonly Command[] = [jobCommand, queueCommand, cronCommand, cqlCommand];
 
 export interface Streams {
   readonly output: Output;

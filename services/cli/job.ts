@@ -1,25 +1,31 @@
-import { parseArgs, type ParseArgsConfig } from 'node:util';
-import { PunctualClient } from '../client/client.ts';
+import type { PunctualClient } from '../client/client.ts';
 import type { Job, JobFilter, ListedJob, NewJob } from '../client/types.ts';
-import { closest } from '../core/domain/closest.ts';
 import { formatInstant, parseInstant } from '../core/contract/instant.ts';
 import { DAY_MS } from '../core/domain/limits.ts';
 import type { EpochMs } from '../core/domain/time.ts';
-import { configuredApiUrl } from '../core/runtime/config.ts';
 import { systemClock } from '../core/runtime/system-clock.ts';
-import { type Command, ExitCode, type Output, UsageError } from './command.ts';
+import { type Command, UsageError } from './command.ts';
 import { exactJson } from './exact-json.ts';
 import { facts, table } from './table.ts';
 import { placesOf } from './trace.ts';
+import {
+  API_OPTIONS,
+  API_USAGE,
+  numberOf,
+  parse,
+  runVerb,
+  show,
+  type Values,
+  type Verbs,
+  wholeNumber,
+  withoutUndefined,
+} from './verbs.ts';
 
-/** A person waits: no more than a few seconds for an API that is away. */
-const RETRIES = 2;
 const LIST_DEFAULT_ROWS = 50;
 const PAGE_MAX_ROWS = 500;
 
-const COMMON = { api: { type: 'string' }, json: { type: 'boolean' } } as const;
 const CREATE = {
-  ...COMMON,
+  ...API_OPTIONS,
   payload: { type: 'string' },
   'run-at': { type: 'string' },
   delay: { type: 'string' },
@@ -32,21 +38,19 @@ const CREATE = {
   label: { type: 'string', multiple: true },
   key: { type: 'string' },
 } as const;
-const GET = { ...COMMON, key: { type: 'string' } } as const;
+const GET = { ...API_OPTIONS, key: { type: 'string' } } as const;
 const LIST = {
-  ...COMMON,
+  ...API_OPTIONS,
   from: { type: 'string' },
   to: { type: 'string' },
   status: { type: 'string' },
   label: { type: 'string' },
   limit: { type: 'string' },
 } as const;
-const REPLAY = { ...COMMON, payload: { type: 'string' }, queue: { type: 'string' } } as const;
-const RELEASE = { ...COMMON, attempt: { type: 'string' } } as const;
+const REPLAY = { ...API_OPTIONS, payload: { type: 'string' }, queue: { type: 'string' } } as const;
+const RELEASE = { ...API_OPTIONS, attempt: { type: 'string' } } as const;
 
-type Verb = (args: readonly string[], output: Output) => Promise<void>;
-
-const VERBS: Readonly<Record<string, Verb>> = {
+const VERBS: Verbs = {
   create: async (args, output) => {
     const { words, values, client } = parse(args, ['queue'], CREATE);
     const job = await client.createJob(newJobOf(words[0] ?? '', values));
@@ -65,13 +69,13 @@ const VERBS: Readonly<Record<string, Verb>> = {
     show(output, values, jobs, () => listText(jobs, limit));
   },
   cancel: async (args, output) => {
-    const { words, values, client } = parse(args, ['job_id'], COMMON);
+    const { words, values, client } = parse(args, ['job_id'], API_OPTIONS);
     const job = await client.requestCancel(words[0] ?? '');
     const note = job.requested ? 'its worker is asked to stop' : 'cancelled';
     show(output, values, job, () => `${note}\n${jobText(job)}`);
   },
   run: async (args, output) => {
-    const { words, values, client } = parse(args, ['job_id'], COMMON);
+    const { words, values, client } = parse(args, ['job_id'], API_OPTIONS);
     const job = await client.runJob(words[0] ?? '');
     show(output, values, job, () => `due now\n${jobText(job)}`);
   },
@@ -92,7 +96,7 @@ const VERBS: Readonly<Record<string, Verb>> = {
     show(output, values, answer, () => facts({ job_id: jobId, attempt, status: answer.job_status }));
   },
   trace: async (args, output) => {
-    const { words, values, client } = parse(args, ['job_id'], COMMON);
+    const { words, values, client } = parse(args, ['job_id'], API_OPTIONS);
     const job = await client.getJob(words[0] ?? '');
     const places = placesOf(job);
     const rows = places.map(({ what, at, where, command }) => [what, at, where, command]);
@@ -114,53 +118,14 @@ export const jobCommand: Command = {
     'job replay <job_id>                makes a dead job due now, with as many tries again: --payload <json>, --queue <name>',
     'job release <job_id>               gives a running attempt back to the queue: --attempt <n> (default: the current one)',
     'job trace <job_id>                 a job, its attempts, and where its rows and timers lie',
-    '  --api <url>                      if not PUNCTUAL_API_URL (http://127.0.0.1:7400)',
-    '  --json                           answers as JSON',
+    ...API_USAGE,
   ],
-  async run([name = '', ...args], output) {
-    const verb = Object.hasOwn(VERBS, name) ? VERBS[name] : undefined;
-    if (verb === undefined) {
-      const meant = closest(name, Object.keys(VERBS));
-      throw new UsageError(`no command job ${name}${meant === undefined ? '' : `; did you mean ${meant}?`}`);
-    }
-    await verb(args, output);
-    return ExitCode.ok;
-  },
+  run: (words, output) => runVerb('job', VERBS, words, output),
 };
-
-type Options = NonNullable<ParseArgsConfig['options']> & typeof COMMON;
-
-function parse<T extends Options>(args: readonly string[], expected: readonly string[], options: T) {
-  const { positionals: words, values } = parsed(args, options);
-  if (words.length !== expected.length) {
-    throw new UsageError(
-      `${words.length} words where it takes ${expected.map((word) => `<${word}>`).join(' ') || 'none'}`,
-    );
-  }
-  const { api } = values as { readonly api?: string };
-  return { words, values, client: clientOf(api ?? configuredApiUrl()) };
-}
-
-function parsed<T extends Options>(args: readonly string[], options: T) {
-  try {
-    return parseArgs({ args: [...args], allowPositionals: true, options });
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error));
-  }
-}
-
-function clientOf(urls: string): PunctualClient {
-  const apiUrl = urls.split(',');
-  const wrong = apiUrl.find((url) => !/^https?:\/\//.test(url) || !URL.canParse(url));
-  if (wrong !== undefined) throw new UsageError(`no address such as http://127.0.0.1:7400: ${wrong}`);
-  return new PunctualClient({ apiUrl, retries: RETRIES });
-}
 
 function isKeyOption(arg: string): boolean {
   return arg === '--key' || arg.startsWith('--key=');
 }
-
-type Values<T extends ParseArgsConfig['options']> = ReturnType<typeof parseArgs<{ options: T }>>['values'];
 
 /** Numbers and words are only told apart here: what is right is the API's to say. */
 function newJobOf(queue: string, values: Values<typeof CREATE>): NewJob {
@@ -208,10 +173,6 @@ async function listed(client: PunctualClient, filter: JobFilter, limit: number):
     token = page.next_page_token;
   } while (token !== null && jobs.length < limit);
   return jobs;
-}
-
-function show(output: Output, { json }: { readonly json?: boolean }, value: unknown, text: () => string): void {
-  output.write(json === true ? `${JSON.stringify(value, null, 2)}\n` : text());
 }
 
 function withExactPayload(job: Job): object {
@@ -277,18 +238,4 @@ function instantOf(option: string, text: string): EpochMs {
   const parsed = parseInstant(text);
   if (!parsed.ok) throw new UsageError(`${option} ${parsed.fault}`);
   return parsed.epochMs;
-}
-
-function numberOf(option: string, text: string): number {
-  if (!/^-?\d+(\.\d+)?$/.test(text)) throw new UsageError(`${option} takes a number: ${text}`);
-  return Number(text);
-}
-
-function wholeNumber(option: string, text: string): number {
-  if (!/^[1-9]\d{0,8}$/.test(text)) throw new UsageError(`${option} takes a whole number from 1: ${text}`);
-  return Number(text);
-}
-
-function withoutUndefined(fields: Readonly<Record<string, unknown>>): object {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }

@@ -17,7 +17,12 @@ import type {
   LeaseRequest,
   ListWindow,
   NewJob,
+  NewQueueSettings,
+  PageRequest,
+  PauseRequest,
   Queue,
+  QueuePage,
+  QueueSettings,
   ReplayChanges,
   Report,
   ReportAnswer,
@@ -32,6 +37,11 @@ const LEASE_WAIT_DEFAULT_S = 5;
 export interface CreateOptions {
   /** Makes a repeat of the call harmless, so that the client may repeat it itself. */
   readonly idempotencyKey?: string;
+}
+
+export interface ChangeOptions {
+  /** Throws RefusedError changed_meanwhile, and changes nothing, when the revision is another by now. */
+  readonly ifRevision?: number;
 }
 
 /** The result of one item of a batch call. */
@@ -120,9 +130,32 @@ export class PunctualClient {
   }
 
   async getQueue(queue: string): Promise<Queue> {
-    const path = `/queues/${encodeURIComponent(queue)}`;
-    const { json } = await this.#http.call({ method: 'GET', path, repeatable: true });
-    return json as Queue;
+    return (await this.#http.call({ method: 'GET', path: queuePath(queue), repeatable: true })).json as Queue;
+  }
+
+  /** One page of the queues that somebody configured, by name. */
+  async listQueues(page: PageRequest = {}): Promise<QueuePage> {
+    const path = `/queues${queryOf({ ...page })}`;
+    return (await this.#http.call({ method: 'GET', path, repeatable: true })).json as QueuePage;
+  }
+
+  /** Sets all of them: what is left out has its default. */
+  setQueue(queue: string, settings: NewQueueSettings, options: ChangeOptions = {}): Promise<QueueSettings> {
+    return this.#changeQueue('PUT', queue, settings, options);
+  }
+
+  /** What is absent stays, null sets the default. */
+  changeQueue(queue: string, patch: NewQueueSettings, options: ChangeOptions = {}): Promise<QueueSettings> {
+    return this.#changeQueue('PATCH', queue, patch, options);
+  }
+
+  /** Nothing more of it starts until it is resumed, or until the time given (RFC 3339). */
+  async pauseQueue(queue: string, pause: PauseRequest = {}): Promise<QueueSettings> {
+    return (await this.#post(queuePath(queue, '/pause'), pause, true)).json as QueueSettings;
+  }
+
+  async resumeQueue(queue: string): Promise<QueueSettings> {
+    return (await this.#post(queuePath(queue, '/resume'), undefined, true)).json as QueueSettings;
   }
 
   /**
@@ -132,7 +165,7 @@ export class PunctualClient {
   async lease(queue: string, request: LeaseRequest, signal?: AbortSignal): Promise<readonly ClaimedJob[]> {
     const answer = await this.#http.call({
       method: 'POST',
-      path: `/queues/${encodeURIComponent(queue)}/lease`,
+      path: queuePath(queue, '/lease'),
       // Marks the claims, so that the same call, sent again after a lost answer, finds them.
       body: { claim_id: randomUUID(), ...request },
       repeatable: true,
@@ -190,6 +223,19 @@ export class PunctualClient {
     return itemsOf<ReportAnswer>(await this.#post('/jobs/release', { items }, true));
   }
 
+  /** Repeated, it finds its own change made; where it named a revision, only the caller can tell whose change that was. */
+  async #changeQueue(
+    method: 'PUT' | 'PATCH',
+    queue: string,
+    body: NewQueueSettings,
+    { ifRevision }: ChangeOptions,
+  ): Promise<QueueSettings> {
+    const headers = ifRevision === undefined ? {} : { 'if-match': `"${ifRevision}"` };
+    const repeatable = ifRevision === undefined;
+    const { json } = await this.#http.call({ method, path: queuePath(queue), body, headers, repeatable });
+    return json as QueueSettings;
+  }
+
   #post(path: string, body: unknown, repeatable: boolean): Promise<HttpAnswer> {
     return this.#http.call({ method: 'POST', path, body, repeatable });
   }
@@ -211,6 +257,10 @@ function itemsOf<T>({ json }: HttpAnswer): readonly ItemResult<T>[] {
 
 function jobPath(jobId: string, verb = ''): string {
   return `/jobs/${encodeURIComponent(jobId)}${verb}`;
+}
+
+function queuePath(queue: string, verb = ''): string {
+  return `/queues/${encodeURIComponent(queue)}${verb}`;
 }
 
 /** `?name=value&...`, or nothing where all are undefined. */

@@ -1,4 +1,10 @@
-export { type ClientOptions, type CreateOptions, type ItemResult, PunctualClient } from './client.ts';
+export {
+  type ChangeOptions,
+  type ClientOptions,
+  type CreateOptions,
+  type ItemResult,
+  PunctualClient,
+} from './client.ts';
 export { type ProblemDetails, PunctualError, RefusedError, UnansweredError } from './errors.ts';
 export { AttemptAborted, type AbortCause, JobFailure, Snooze } from './failures.ts';
 export type * from './types.ts';

@@ -5,6 +5,8 @@ import type {
   CreateJobRequest,
   LeaseRequest as WireLeaseRequest,
   PatchJobRequest,
+  PauseQueueRequest,
+  QueueSettingsRequest,
   ReplayJobRequest,
   WirePriority,
   WireRetry,
@@ -94,14 +96,10 @@ export interface AcceptedJob {
 export type ListedJob = Omit<Job, 'payload' | 'payloadText'>;
 
 /** `to` is exclusive; times are RFC 3339. */
-export interface ListWindow {
+export interface ListWindow extends PageRequest {
   readonly queue: string;
   readonly from: string;
   readonly to: string;
-  /** Default 50, at most 500. */
-  readonly page_size?: number;
-  /** The next_page_token of the page before. */
-  readonly page_token?: string;
 }
 
 /** A window of at most 24 hours, by run_at. */
@@ -139,10 +137,46 @@ export interface ReadyConsumer {
   readonly consumer: string;
 }
 
-export interface Queue {
+/** Null is the default. */
+export interface QueueSettings {
   readonly queue: string;
+  readonly rate_per_s: number | null;
+  readonly burst: number | null;
+  readonly ramp_s: number | null;
+  readonly max_running: number | null;
+  readonly ready_max: number | null;
+  readonly max_waiting: number | null;
+  readonly max_attempts: number | null;
+  readonly timeout_s: number | null;
+  readonly lease_s: number | null;
+  readonly retry: RetryPolicy | null;
+  readonly paused: boolean;
+  readonly pause: { readonly at: string; readonly reason: string | null; readonly until: string | null } | null;
+  readonly resumed_at: string | null;
+  /** One more with each change; 0: never configured. */
+  readonly revision: number;
+  readonly created_at: string | null;
+  readonly updated_at: string | null;
+}
+
+export type NewQueueSettings = QueueSettingsRequest;
+export type PauseRequest = PauseQueueRequest;
+
+export interface Queue extends QueueSettings {
   /** In the order in which a worker should ask them. */
   readonly ready: readonly ReadyConsumer[];
+}
+
+export interface PageRequest {
+  /** Default 50, at most 500. */
+  readonly page_size?: number;
+  /** The next_page_token of the page before. */
+  readonly page_token?: string;
+}
+
+export interface QueuePage {
+  readonly queues: readonly QueueSettings[];
+  readonly next_page_token: string | null;
 }
 
 export interface ClaimItem {

@@ -19,15 +19,21 @@ import type {
   Report,
   UseCases,
 } from '../../services/api/use-cases/types.ts';
+import { QueueManager } from '../../services/api/use-cases/manage-queues.ts';
 import { jobNotFound } from '../../services/api/use-cases/worker-refusals.ts';
 import { ok, refused } from '../../services/core/contract/problems.ts';
 import type { JobRow } from '../../services/core/domain/job.ts';
+import { jobDefaultsOf } from '../../services/core/domain/queue-settings.ts';
+import type { ReadyConsumer } from '../../services/core/ports/ready-queue.ts';
+import { QueueBook } from '../../services/core/queues/queue-book.ts';
 import { systemRandom } from '../../services/core/runtime/system-random.ts';
 import type { Readiness } from '../../services/core/runtime/readiness.ts';
 import { createTelemetry, type PrometheusTelemetry } from '../../services/core/telemetry/prometheus-telemetry.ts';
 import { FakeClock } from './fake-clock.ts';
 import { jobRow, newCohort } from './job-row.ts';
 import { assertDocumented } from './openapi-check.ts';
+import { silentLog } from './silent-telemetry.ts';
+import { MemoryStores } from './memory-store.ts';
 import type { Cleanup } from './servers.ts';
 
 export interface Received {
@@ -66,6 +72,8 @@ export interface HttpApi {
   readonly asked: Asked;
   /** Jobs by id: what was created, and what the test puts in. */
   readonly jobs: Map<string, JobRow>;
+  /** Of the queues' settings and the audit log. */
+  readonly stores: MemoryStores;
   /** What was logged as error. */
   readonly errors: Readonly<Record<string, unknown>>[];
   readonly useCases: UseCases;
@@ -97,7 +105,8 @@ export async function serveApi(test: Cleanup, options: { horizonDays?: number } 
   };
   const stopping = new AbortController();
   const errors: Readonly<Record<string, unknown>>[] = [];
-  const useCases = stubUseCases(jobs, asked, clock);
+  const stores = new MemoryStores({ clock });
+  const useCases = stubUseCases(jobs, asked, { clock, stores });
   const quiet = (): void => undefined;
   const app = buildApp({
     useCases,
@@ -124,6 +133,7 @@ export async function serveApi(test: Cleanup, options: { horizonDays?: number } 
     telemetry,
     asked,
     jobs,
+    stores,
     errors,
     useCases: { ...useCases },
     override: (replacement) => void Object.assign(useCases, replacement),
@@ -173,7 +183,21 @@ async function send(url: string, method: string, path: string, { body, headers =
   };
 }
 
-function stubUseCases(jobs: Map<string, JobRow>, asked: Asked, clock: FakeClock): UseCases {
+function stubUseCases(
+  jobs: Map<string, JobRow>,
+  asked: Asked,
+  { clock, stores }: { readonly clock: FakeClock; readonly stores: MemoryStores },
+): UseCases {
+  const book = new QueueBook({ store: stores.queues, clock });
+  const queues = new QueueManager({
+    store: stores.queues,
+    book,
+    queue: { ensureQueue: async (queue) => [consumerOf(queue)] },
+    audit: stores.audit,
+    clock,
+    random: systemRandom,
+    log: silentLog,
+  });
   const find = (jobId: string) => {
     const job = jobs.get(jobId);
     return job === undefined ? refused(jobNotFound(jobId)) : ok(job);
@@ -267,10 +291,15 @@ function stubUseCases(jobs: Map<string, JobRow>, asked: Asked, clock: FakeClock)
       asked.reports.push(...items);
       return items.map(({ kind }) => ok({ outcome: kind, status: 'succeeded', replayed: false }));
     },
-    describeQueue: async (queue) =>
-      ok({
-        queue,
-        ready: [{ priority: 'high', stream: 'READY_0', subject: `ready.${queue}.high`, consumer: `q_${queue}_p_high` }],
-      }),
+    describeQueue: (queue) => queues.describe(queue),
+    listQueues: (request) => queues.list(request),
+    changeQueue: (request) => queues.change(request),
+    pauseQueue: (request) => queues.pause(request),
+    resumeQueue: (queue) => queues.resume(queue),
+    jobDefaultsOf: (queue) => jobDefaultsOf(book.settingsOf(queue)),
   };
+}
+
+function consumerOf(queue: string): ReadyConsumer {
+  return { priority: 'high', stream: 'READY_0', subject: `ready.${queue}.high`, consumer: `q_${queue}_p_high` };
 }

@@ -20,6 +20,7 @@ import type { DeadLetter, FinishedJob, HistoryStore } from '../../services/core/
 import type { ApplyResult, CohortStore, JobReader } from '../../services/core/ports/job-store.ts';
 import type { JobKey, KeyStore } from '../../services/core/ports/key-store.ts';
 import type { QueueSettings } from '../../services/core/domain/queue-settings.ts';
+import type { AuditEntry, AuditLog } from '../../services/core/ports/audit-log.ts';
 import type { QueueStore } from '../../services/core/ports/queue-store.ts';
 import type { ScheduleIndex } from '../../services/core/ports/schedule-index.ts';
 import type { ScheduleNames } from '../../services/core/ports/schedule-names.ts';
@@ -66,7 +67,8 @@ export type StoreMethod =
   | 'queues.lastChange'
   | 'queues.readAll'
   | 'queues.read'
-  | 'queues.change';
+  | 'queues.change'
+  | 'audit.write';
 
 /**
  * What goes wrong with one call. A read that meets one of the first three throws 'unavailable', as the real store does.
@@ -110,6 +112,7 @@ export class MemoryStores {
   readonly keyRows = new Map<string, JobKey>();
   readonly settingRows = new Map<string, string>();
   readonly queueRows = new Map<string, QueueSettings>();
+  readonly auditEntries = new Map<string, AuditEntry>();
   #lastQueueChange: string | null = null;
   /** Calls in the order in which they came. */
   readonly calls: StoreCall[] = [];
@@ -257,6 +260,10 @@ export class MemoryStores {
         this.#lastQueueChange = token;
         return true;
       }),
+  };
+
+  readonly audit: AuditLog = {
+    write: (entry) => this.#write('audit.write', [entry], () => void this.auditEntries.set(entry.entryId, entry)),
   };
 
   #apply(cohort: string, operations: readonly Operation[]): ApplyResult {

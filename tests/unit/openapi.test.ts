@@ -44,6 +44,7 @@ describe('the OpenAPI document', () => {
 
   it('has the limits of the domain', () => {
     const job = ['CreateJobRequest', 'properties'] as const;
+    const queue = ['QueueSettingsRequest', 'properties'] as const;
     for (const [limit, ...path] of [
       [limits.QUEUE_NAME_PATTERN, 'QueueName', 'pattern'],
       [limits.MAX_ATTEMPTS_MAX, ...job, 'max_attempts', 'maximum'],
@@ -63,6 +64,18 @@ describe('the OpenAPI document', () => {
       [limits.JITTER_MAX_S, ...job, 'jitter_s', 'maximum'],
       [limits.MAX_ATTEMPTS_MAX, 'PatchJobRequest', 'properties', 'max_attempts', 'maximum'],
       [limits.TIMEOUT_MAX_S, 'PatchJobRequest', 'properties', 'timeout_s', 'maximum'],
+      [1 / limits.QUEUE_RATE_SLOWEST_S, ...queue, 'rate_per_s', 'minimum'],
+      [limits.QUEUE_RATE_MAX_PER_S, ...queue, 'rate_per_s', 'maximum'],
+      [limits.QUEUE_BURST_MAX, ...queue, 'burst', 'maximum'],
+      [limits.QUEUE_RAMP_MAX_S, ...queue, 'ramp_s', 'maximum'],
+      [limits.QUEUE_RUNNING_MAX, ...queue, 'max_running', 'maximum'],
+      [limits.READY_PER_QUEUE_MAX, ...queue, 'ready_max', 'maximum'],
+      [limits.QUEUE_WAITING_MAX, ...queue, 'max_waiting', 'maximum'],
+      [limits.MAX_ATTEMPTS_MAX, ...queue, 'max_attempts', 'maximum'],
+      [limits.TIMEOUT_MAX_S, ...queue, 'timeout_s', 'maximum'],
+      [limits.LEASE_MIN_S, ...queue, 'lease_s', 'minimum'],
+      [limits.LEASE_MAX_S, ...queue, 'lease_s', 'maximum'],
+      [limits.PAUSE_REASON_MAX_CHARS, 'PauseQueueRequest', 'properties', 'reason', 'maxLength'],
       [limits.LEASE_CALL_MAX_JOBS, 'LeaseRequest', 'properties', 'max', 'maximum'],
       [limits.LEASE_WAIT_MAX_S, 'LeaseRequest', 'properties', 'wait_s', 'maximum'],
     ] as const) {

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { QueryOptions } from 'cassandra-driver';
+import { AUDIT_STATEMENTS } from '../../services/core/storage/cql/audit-statements.ts';
 import { HISTORY_STATEMENTS } from '../../services/core/storage/cql/history-statements.ts';
 import { JOB_STATEMENTS } from '../../services/core/storage/cql/job-statements.ts';
 import { KEY_STATEMENTS } from '../../services/core/storage/cql/key-statements.ts';
@@ -28,7 +29,13 @@ const CONDITIONAL = [
   SETTINGS_STATEMENTS,
   QUEUE_STATEMENTS,
 ].flat();
-const PLAIN = [TIMER_STATEMENTS, HISTORY_STATEMENTS, SCHEDULE_RUN_STATEMENTS, SCHEDULE_INDEX_STATEMENTS].flat();
+const PLAIN = [
+  TIMER_STATEMENTS,
+  HISTORY_STATEMENTS,
+  AUDIT_STATEMENTS,
+  SCHEDULE_RUN_STATEMENTS,
+  SCHEDULE_INDEX_STATEMENTS,
+].flat();
 
 describe('R075 a statement', () => {
   it('of a table of conditional writes is conditional', () => {

@@ -2,7 +2,7 @@ import { ok, refused, type Result } from '../../core/contract/problems.ts';
 import type { PatchJobRequest } from '../../core/contract/wire.ts';
 import type { JobRow } from '../../core/domain/job.ts';
 import { Priority } from '../../core/domain/job-status.ts';
-import { LABELS_MAX, MAX_ATTEMPTS_DEFAULT, TIMEOUT_DEFAULT_S } from '../../core/domain/limits.ts';
+import { LABELS_MAX } from '../../core/domain/limits.ts';
 import { invalidRequest } from '../middleware/invalid-request.ts';
 import type { JsonBody } from '../middleware/json-body.ts';
 import type { Violation } from '../middleware/violation-text.ts';
@@ -15,7 +15,6 @@ import {
   mergedRetry,
   pastViolations,
   payloadViolations,
-  RETRY_DEFAULT,
   retryViolations,
   timeViolations,
   whenOf,
@@ -43,20 +42,29 @@ export function parsePatch(body: JsonBody, terms: JobTerms): Result<PatchOfJob> 
     ...(payload !== undefined && {
       payload: patch.payload === null ? null : { text: payload, bytes: Buffer.byteLength(payload) },
     }),
-    ...(patch.max_attempts !== undefined && { maxAttempts: patch.max_attempts ?? MAX_ATTEMPTS_DEFAULT }),
-    ...(patch.timeout_s !== undefined && { timeoutS: patch.timeout_s ?? TIMEOUT_DEFAULT_S }),
     ...(patch.priority !== undefined && { priority: patch.priority ?? Priority.normal }),
     ...(patch.expires_at !== undefined && { expiresAt: instantOf(patch.expires_at ?? undefined) ?? null }),
   };
   return ok((job) => merged(job, patch, same, terms));
 }
 
-function merged(job: JobRow, patch: PatchJobRequest, same: ChangeJob, { now }: JobTerms): Result<ChangeJob> {
+function merged(
+  job: JobRow,
+  patch: PatchJobRequest,
+  same: ChangeJob,
+  { now, defaultsOf }: JobTerms,
+): Result<ChangeJob> {
+  const defaults = defaultsOf(job.queue);
   const change: ChangeJob = {
     ...same,
+    ...(patch.max_attempts !== undefined && { maxAttempts: patch.max_attempts ?? defaults.maxAttempts }),
+    ...(patch.timeout_s !== undefined && { timeoutS: patch.timeout_s ?? defaults.timeoutS }),
     ...(patch.labels !== undefined && { labels: mergedLabels(job.labels, patch.labels) }),
     ...(patch.retry !== undefined && {
-      retry: patch.retry === null ? RETRY_DEFAULT : mergedRetry(job.retry, patch.retry),
+      retry: mergedRetry(patch.retry ?? {}, {
+        before: patch.retry === null ? defaults.retry : job.retry,
+        preset: defaults.retry,
+      }),
     }),
   };
   const { when = { at: job.runAt }, expiresAt = job.expiresAt } = change;

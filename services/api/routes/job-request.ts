@@ -4,19 +4,8 @@ import { ok, type Problem, refused, type Result } from '../../core/contract/prob
 import type { CreateJobRequest, WireRetry } from '../../core/contract/wire.ts';
 import type { RetryPolicy } from '../../core/domain/job.ts';
 import { Priority } from '../../core/domain/job-status.ts';
-import {
-  DAY_MS,
-  HOUR_MS,
-  LEASE_DEFAULT_S,
-  MAX_ATTEMPTS_DEFAULT,
-  PAYLOAD_MAX_BYTES,
-  RETRY_BASE_DEFAULT_S,
-  RETRY_CAP_DEFAULT_S,
-  RETRY_FACTOR_DEFAULT,
-  RUN_AT_PAST_MAX_MS,
-  SECOND_MS,
-  TIMEOUT_DEFAULT_S,
-} from '../../core/domain/limits.ts';
+import { DAY_MS, HOUR_MS, PAYLOAD_MAX_BYTES, RUN_AT_PAST_MAX_MS, SECOND_MS } from '../../core/domain/limits.ts';
+import type { JobDefaults } from '../../core/domain/queue-settings.ts';
 import type { EpochMs } from '../../core/domain/time.ts';
 import { canonicalJson } from '../middleware/canonical-json.ts';
 import { invalidRequest } from '../middleware/invalid-request.ts';
@@ -29,17 +18,10 @@ export const PAYLOAD_MEMBER = 'payload';
 export const KEY_HEADER = 'Idempotency-Key';
 const KEY_MEMBER = 'idempotency_key';
 
-export const RETRY_DEFAULT: RetryPolicy = {
-  kind: 'exponential',
-  baseS: RETRY_BASE_DEFAULT_S,
-  factor: RETRY_FACTOR_DEFAULT,
-  capS: RETRY_CAP_DEFAULT_S,
-  jitter: 'equal',
-};
-
 export interface JobTerms {
   readonly now: EpochMs;
   readonly horizonDays: number;
+  readonly defaultsOf: (queue: string) => JobDefaults;
 }
 
 /** A job as it came: the body of POST /jobs, or an item of a batch. */
@@ -68,7 +50,8 @@ export function parseJob(source: JobSource, terms: JobTerms): Result<ParsedJob> 
   const { request, payload } = source;
   const payloadBytes = payload === null ? 0 : Buffer.byteLength(payload);
   const idempotencyKey = keyOf(source);
-  const retry = mergedRetry(RETRY_DEFAULT, request.retry ?? {});
+  const defaults = terms.defaultsOf(request.queue);
+  const retry = mergedRetry(request.retry ?? {}, { before: defaults.retry, preset: defaults.retry });
   const when = whenOf(request) ?? { delayMs: 0 };
   const jitterMs = milliseconds(request.jitter_s ?? 0);
   const expiresAt = instantOf(request.expires_at) ?? null;
@@ -96,9 +79,9 @@ export function parseJob(source: JobSource, terms: JobTerms): Result<ParsedJob> 
     payloadBytes,
     when,
     jitterMs,
-    maxAttempts: request.max_attempts ?? MAX_ATTEMPTS_DEFAULT,
-    timeoutS: request.timeout_s ?? TIMEOUT_DEFAULT_S,
-    leaseS: request.lease_s ?? LEASE_DEFAULT_S,
+    maxAttempts: request.max_attempts ?? defaults.maxAttempts,
+    timeoutS: request.timeout_s ?? defaults.timeoutS,
+    leaseS: request.lease_s ?? defaults.leaseS,
     retry,
     labels: request.labels ?? {},
     expiresAt,
@@ -125,7 +108,7 @@ interface Times {
   readonly delay_s?: number;
 }
 
-export function timeViolations(times: Times, { now, horizonDays }: JobTerms): Violation[] {
+export function timeViolations(times: Times, { now, horizonDays }: Pick<JobTerms, 'now' | 'horizonDays'>): Violation[] {
   if (times.run_at !== undefined && times.delay_s !== undefined) {
     return [{ path: ['run_at'], message: 'and delay_s exclude each other: give one of them, or neither for now' }];
   }
@@ -169,19 +152,19 @@ export function instantOf(text: string | undefined): EpochMs | undefined {
   return parsed?.ok === true ? parsed.epochMs : undefined;
 }
 
-/** What is absent stays as it was, and null stands for the default. */
+/** What is absent stays as it was, and null stands for the preset. */
 export function mergedRetry(
-  before: RetryPolicy,
   patch: { readonly [Field in keyof WireRetry]?: WireRetry[Field] | null },
+  { before, preset }: { readonly before: RetryPolicy; readonly preset: RetryPolicy },
 ): RetryPolicy {
-  const merged = <T>(given: T | null | undefined, kept: T, preset: T): T =>
-    given === undefined ? kept : (given ?? preset);
+  const merged = <T>(given: T | null | undefined, kept: T, byDefault: T): T =>
+    given === undefined ? kept : (given ?? byDefault);
   return {
-    kind: merged(patch.kind, before.kind, RETRY_DEFAULT.kind),
-    baseS: merged(patch.base_s, before.baseS, RETRY_DEFAULT.baseS),
-    factor: merged(patch.factor, before.factor, RETRY_DEFAULT.factor),
-    capS: merged(patch.cap_s, before.capS, RETRY_DEFAULT.capS),
-    jitter: merged(patch.jitter, before.jitter, RETRY_DEFAULT.jitter),
+    kind: merged(patch.kind, before.kind, preset.kind),
+    baseS: merged(patch.base_s, before.baseS, preset.baseS),
+    factor: merged(patch.factor, before.factor, preset.factor),
+    capS: merged(patch.cap_s, before.capS, preset.capS),
+    jitter: merged(patch.jitter, before.jitter, preset.jitter),
   };
 }
 

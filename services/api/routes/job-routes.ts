@@ -3,6 +3,7 @@ import type { CreateJobRequest, CreateJobsRequest, ReplayJobRequest } from '../.
 import { isJobId } from '../../core/domain/ids.ts';
 import type { JobRow } from '../../core/domain/job.ts';
 import { BATCH_BODY_MAX_BYTES, JOB_BODY_MAX_BYTES } from '../../core/domain/limits.ts';
+import type { JobDefaults } from '../../core/domain/queue-settings.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Answer } from '../middleware/answer.ts';
 import { invalidRequest } from '../middleware/invalid-request.ts';
@@ -37,7 +38,8 @@ const JOBS_LIST = 'jobs';
 const PATCH_TYPES = ['application/merge-patch+json', 'application/json'];
 
 export function jobRoutes({ useCases, clock, horizonDays, keyspace }: JobRouteParts): Record<JobOperation, Route> {
-  const terms = (): JobTerms => ({ now: clock.now(), horizonDays });
+  const defaultsOf = (queue: string): JobDefaults => useCases.jobDefaultsOf(queue);
+  const terms = (): JobTerms => ({ now: clock.now(), horizonDays, defaultsOf });
 
   function found(result: Result<JobRow>): Result<Answer> {
     return result.ok ? ok({ status: 200, body: jobJson(result.value, keyspace) }) : result;

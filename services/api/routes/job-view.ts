@@ -118,6 +118,6 @@ export function claimedJobJson({ job, attempt, leaseUntil, heartbeatS }: Claimed
   return jsonWithRaw(view, { payload: job.payload });
 }
 
-function instantOrNull(at: EpochMs | null | undefined): string | null {
+export function instantOrNull(at: EpochMs | null | undefined): string | null {
   return at === null || at === undefined ? null : formatInstant(at);
 }

@@ -1,12 +1,6 @@
 import { ok, refused, type Result } from '../../core/contract/problems.ts';
 import type { JobStatus } from '../../core/domain/job-status.ts';
-import {
-  DAY_MS,
-  DEAD_LETTERS_WINDOW_MAX_MS,
-  HOUR_MS,
-  LIST_WINDOW_MAX_MS,
-  PAGE_SIZE_DEFAULT,
-} from '../../core/domain/limits.ts';
+import { DAY_MS, DEAD_LETTERS_WINDOW_MAX_MS, HOUR_MS, LIST_WINDOW_MAX_MS } from '../../core/domain/limits.ts';
 import type { EpochMs } from '../../core/domain/time.ts';
 import type { Answer } from '../middleware/answer.ts';
 import { invalidField, invalidRequest } from '../middleware/invalid-request.ts';
@@ -15,7 +9,7 @@ import type { Violation } from '../middleware/violation-text.ts';
 import type { ListJobs, UseCases } from '../use-cases/types.ts';
 import { instantOf, OWNER_DEFAULT } from './job-request.ts';
 import { deadLetterView, jobJson, listedJobJson } from './job-view.ts';
-import { type ListFilter, type PagePosition, pagePosition, pageToken } from './page-token.ts';
+import { type ListFilter, type PagePosition, pagePosition, pageSizeOf, pageToken } from './page-token.ts';
 
 export interface ListRouteParts {
   readonly useCases: UseCases;
@@ -123,10 +117,6 @@ function positionIn(filter: ListFilter, query: Query): Result<PagePosition | nul
   if (position !== null) return ok(position);
   const message = 'is not from a page of this list: repeat the other parameters as they were, or begin without it';
   return refused(invalidField('page_token', message));
-}
-
-function pageSizeOf(query: Query): number {
-  return Number(query['page_size'] ?? PAGE_SIZE_DEFAULT);
 }
 
 /** `name=value`: the first = divides, so that a value may have some too. */

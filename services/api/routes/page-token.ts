@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { isJobId } from '../../core/domain/ids.ts';
+import { PAGE_SIZE_DEFAULT } from '../../core/domain/limits.ts';
 import type { EpochMs } from '../../core/domain/time.ts';
 
 /** The last row of a page. */
@@ -17,18 +18,30 @@ const DIGEST_CHARS = 22;
  * Opaque to callers. The digest binds the place to its list, against mistakes: a token opens nothing that its list does not
  * show anyway, so it needs no secret, and every process takes those of the others.
  */
-export function pageToken(filter: ListFilter, { at, jobId }: PagePosition): string {
-  const place = Buffer.from(`${at} ${jobId}`).toString('base64url');
+export function placeToken(filter: ListFilter, place: string): string {
+  const encoded = Buffer.from(place).toString('base64url');
   const digest = createHash('sha256')
-    .update(JSON.stringify([...filter, place]))
+    .update(JSON.stringify([...filter, encoded]))
     .digest('base64url');
-  return `${place}.${digest.slice(0, DIGEST_CHARS)}`;
+  return `${encoded}.${digest.slice(0, DIGEST_CHARS)}`;
+}
+
+/** Null when the token is none, or of another list. */
+export function placeOf(filter: ListFilter, token: string): string | null {
+  const place = Buffer.from(token.split('.')[0] ?? '', 'base64url').toString();
+  return token === placeToken(filter, place) ? place : null;
+}
+
+export function pageToken(filter: ListFilter, { at, jobId }: PagePosition): string {
+  return placeToken(filter, `${at} ${jobId}`);
 }
 
 /** Null when the token is none, or of another list. */
 export function pagePosition(filter: ListFilter, token: string): PagePosition | null {
-  const place = Buffer.from(token.split('.')[0] ?? '', 'base64url').toString();
-  const [, at, jobId = ''] = /^(\d{1,15}) (\S+)$/.exec(place) ?? [];
-  const position = { at: Number(at), jobId };
-  return isJobId(jobId) && token === pageToken(filter, position) ? position : null;
+  const [, at, jobId = ''] = /^(\d{1,15}) (\S+)$/.exec(placeOf(filter, token) ?? '') ?? [];
+  return isJobId(jobId) ? { at: Number(at), jobId } : null;
+}
+
+export function pageSizeOf(query: Readonly<Record<string, string>>): number {
+  return Number(query['page_size'] ?? PAGE_SIZE_DEFAULT);
 }

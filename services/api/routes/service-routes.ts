@@ -32,7 +32,14 @@ import {
   PAGE_SIZE_MAX,
   PAYLOAD_MAX_BYTES,
   PROGRESS_MAX_BYTES,
+  PAUSE_REASON_MAX_CHARS,
+  QUEUE_BURST_MAX,
   QUEUE_NAME_PATTERN,
+  QUEUE_RAMP_MAX_S,
+  QUEUE_RATE_MAX_PER_S,
+  QUEUE_RUNNING_MAX,
+  QUEUE_WAITING_MAX,
+  QUEUES_CONFIGURED_MAX,
   READY_PER_QUEUE_MAX,
   RESULT_MAX_BYTES,
   RETENTION_DEFAULT_DAYS,
@@ -43,35 +50,23 @@ import {
   WORKER_BATCH_MAX_ITEMS,
   WORKER_BODY_MAX_BYTES,
 } from '../../core/domain/limits.ts';
+import { JOB_DEFAULTS } from '../../core/domain/queue-settings.ts';
 import type { Readiness } from '../../core/runtime/readiness.ts';
 import { answer } from '../middleware/answer.ts';
 import type { Route } from '../middleware/operation-handler.ts';
-import type { UseCases } from '../use-cases/types.ts';
-import { RETRY_DEFAULT } from './job-request.ts';
 import { retryView } from './job-view.ts';
 
 export interface ServiceRouteParts {
-  readonly useCases: UseCases;
   readonly horizonDays: number;
   readonly readiness: () => Promise<Readiness>;
 }
 
-type ServiceOperation = 'describeQueue' | 'getLimits' | 'listProblems' | 'getHealth' | 'getReadiness';
+type ServiceOperation = 'getLimits' | 'listProblems' | 'getHealth' | 'getReadiness';
 
-export function serviceRoutes({
-  useCases,
-  horizonDays,
-  readiness,
-}: ServiceRouteParts): Record<ServiceOperation, Route> {
+export function serviceRoutes({ horizonDays, readiness }: ServiceRouteParts): Record<ServiceOperation, Route> {
   const limits = answer(200, limitsView(horizonDays));
   const problems = answer(200, { problems: Object.entries(PROBLEMS).map(([code, row]) => ({ code, ...row })) });
   return {
-    describeQueue: {
-      handle: async ({ path }) => {
-        const result = await useCases.describeQueue(path['queue'] ?? '');
-        return result.ok ? ok(answer(200, result.value)) : result;
-      },
-    },
     getLimits: { handle: () => ok(limits) },
     listProblems: { handle: () => ok(problems) },
     getHealth: { handle: () => ok(answer(200, { status: 'ok' })) },
@@ -105,7 +100,7 @@ function limitsView(horizonDays: number): object {
     lease_min_s: LEASE_MIN_S,
     lease_max_s: LEASE_MAX_S,
     heartbeats_per_lease: HEARTBEATS_PER_LEASE,
-    retry_default: retryView(RETRY_DEFAULT),
+    retry_default: retryView(JOB_DEFAULTS.retry),
     labels_max: LABELS_MAX,
     label_key_max_chars: LABEL_KEY_MAX_CHARS,
     label_value_max_chars: LABEL_VALUE_MAX_CHARS,
@@ -125,6 +120,13 @@ function limitsView(horizonDays: number): object {
     dead_letters_window_max_days: DEAD_LETTERS_WINDOW_MAX_MS / DAY_MS,
     attempts_kept: ATTEMPTS_KEPT,
     ready_per_queue_max: READY_PER_QUEUE_MAX,
+    queues_configured_max: QUEUES_CONFIGURED_MAX,
+    queue_rate_max_per_s: QUEUE_RATE_MAX_PER_S,
+    queue_burst_max: QUEUE_BURST_MAX,
+    queue_ramp_max_s: QUEUE_RAMP_MAX_S,
+    queue_running_max: QUEUE_RUNNING_MAX,
+    queue_waiting_max: QUEUE_WAITING_MAX,
+    pause_reason_max_chars: PAUSE_REASON_MAX_CHARS,
     retention_days: RETENTION_DEFAULT_DAYS,
     dead_retention_days: DEAD_RETENTION_DEFAULT_DAYS,
     priorities: PRIORITIES,

@@ -1,6 +1,7 @@
 import type { Result } from '../../core/contract/problems.ts';
 import type { JobRow, RetryPolicy } from '../../core/domain/job.ts';
 import type { JobStatus, Outcome, Priority } from '../../core/domain/job-status.ts';
+import type { JobDefaults, QueueSettings } from '../../core/domain/queue-settings.ts';
 import type { EpochMs } from '../../core/domain/time.ts';
 import type { DeadLetter } from '../../core/ports/history-store.ts';
 import type { ReadyConsumer } from '../../core/ports/ready-queue.ts';
@@ -33,6 +34,13 @@ export interface UseCases {
   listJobs(request: ListJobs): Promise<Result<JobPage>>;
   listDeadLetters(request: ListDeadLetters): Promise<Result<DeadLetterPage>>;
   describeQueue(queue: string): Promise<Result<QueueDescription>>;
+  /** Those that somebody configured, by name. */
+  listQueues(request: ListQueues): Promise<Result<QueuePage>>;
+  changeQueue(request: ChangeQueue): Promise<Result<QueueSettings>>;
+  pauseQueue(request: PauseQueue): Promise<Result<QueueSettings>>;
+  resumeQueue(queue: string): Promise<Result<QueueSettings>>;
+  /** What a job gets in this queue where its request names nothing. */
+  jobDefaultsOf(queue: string): JobDefaults;
 }
 
 export type When = { readonly at: EpochMs } | { readonly delayMs: number };
@@ -200,6 +208,31 @@ export interface ReportAnswer {
 }
 
 export interface QueueDescription {
-  readonly queue: string;
+  readonly settings: QueueSettings;
   readonly ready: readonly ReadyConsumer[];
+}
+
+export interface ListQueues {
+  readonly pageSize: number;
+  /** The last queue of the page before; null: the first page. */
+  readonly after: string | null;
+}
+
+export interface QueuePage {
+  readonly queues: readonly QueueSettings[];
+  readonly next: string | null;
+}
+
+export interface ChangeQueue {
+  readonly queue: string;
+  /** What the caller read (If-Match); null: whatever it is now. */
+  readonly revision: number | null;
+  /** A patch merges with what the queue has, so the change is asked for by what it has. */
+  readonly changeOf: (settings: QueueSettings) => Result<QueueSettings>;
+}
+
+export interface PauseQueue {
+  readonly queue: string;
+  readonly reason: string | null;
+  readonly until: EpochMs | null;
 }

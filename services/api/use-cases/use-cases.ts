@@ -1,18 +1,18 @@
 import { ok, refused } from '../../core/contract/problems.ts';
+import { jobDefaultsOf } from '../../core/domain/queue-settings.ts';
 import type { JobReader } from '../../core/ports/job-store.ts';
-import { BusError, type ReadyQueue } from '../../core/ports/ready-queue.ts';
+import type { QueueBook } from '../../core/queues/queue-book.ts';
 import type { JobCanceller } from './cancel-job.ts';
 import type { JobChanger } from './change-job.ts';
 import type { JobClaimer } from './claim-jobs.ts';
 import type { JobCreator } from './create-job.ts';
 import type { JobLeaser } from './lease-jobs.ts';
 import type { JobLister } from './list-jobs.ts';
+import type { QueueManager } from './manage-queues.ts';
 import type { JobReporter } from './report-jobs.ts';
 import { withStore } from './store-problems.ts';
 import type { UseCases } from './types.ts';
 import { jobNotFound } from './worker-refusals.ts';
-
-const READY_RETRY_AFTER_S = 2;
 
 export function makeUseCases(parts: {
   creator: JobCreator;
@@ -23,9 +23,10 @@ export function makeUseCases(parts: {
   leaser: JobLeaser;
   lister: JobLister;
   reader: JobReader;
-  queue: ReadyQueue;
+  queues: QueueManager;
+  book: QueueBook;
 }): UseCases {
-  const { creator, canceller, claimer, reporter, changer, leaser, lister, reader, queue } = parts;
+  const { creator, canceller, claimer, reporter, changer, leaser, lister, reader, queues, book } = parts;
   return {
     createJob: (request) => creator.create(request),
     findJobByKey: (owner, key) => creator.findByKey(owner, key),
@@ -47,17 +48,11 @@ export function makeUseCases(parts: {
         const row = (await reader.read([jobId])).get(jobId);
         return row === undefined ? refused(jobNotFound(jobId)) : ok(row);
       }),
-    describeQueue: async (name) => {
-      try {
-        return ok({ queue: name, ready: await queue.ensureQueue(name) });
-      } catch (error) {
-        if (!(error instanceof BusError)) throw error;
-        return refused({
-          code: 'ready_stream_unavailable',
-          detail: 'NATS is away, so the ready consumers of the queue cannot be named now.',
-          retryAfterS: READY_RETRY_AFTER_S,
-        });
-      }
-    },
+    describeQueue: (queue) => queues.describe(queue),
+    listQueues: (request) => queues.list(request),
+    changeQueue: (request) => queues.change(request),
+    pauseQueue: (request) => queues.pause(request),
+    resumeQueue: (queue) => queues.resume(queue),
+    jobDefaultsOf: (queue) => jobDefaultsOf(book.settingsOf(queue)),
   };
 }

@@ -14,6 +14,8 @@ export const PROBLEMS = {
   lease_lost: { status: 409, title: 'The attempt no longer holds the lease', retryable: false },
   attempt_timed_out: { status: 409, title: 'The attempt ran past its time limit', retryable: false },
   queue_paused: { status: 409, title: 'The queue is paused', retryable: true },
+  too_many_queues: { status: 409, title: 'As many queues are configured as there may be', retryable: false },
+  changed_meanwhile: { status: 412, title: 'It was changed since it was read', retryable: false },
   body_too_large: { status: 413, title: 'The body is too large', retryable: false },
   unsupported_media_type: { status: 415, title: 'The body must be JSON', retryable: false },
   idempotency_key_reused: { status: 422, title: 'The idempotency key was used with other content', retryable: false },

@@ -50,6 +50,25 @@ export interface ReplayJobRequest {
   readonly queue?: string;
 }
 
+/** What is absent stays (PATCH) or has its default (PUT), and null sets the default. */
+export type QueueSettingsRequest = Removable<{
+  readonly rate_per_s: number;
+  readonly burst: number;
+  readonly ramp_s: number;
+  readonly max_running: number;
+  readonly ready_max: number;
+  readonly max_waiting: number;
+  readonly max_attempts: number;
+  readonly timeout_s: number;
+  readonly lease_s: number;
+  readonly retry: Removable<WireRetry>;
+}>;
+
+export interface PauseQueueRequest {
+  readonly reason?: string;
+  readonly until?: string;
+}
+
 export interface LeaseRequest {
   readonly worker: string;
   readonly max?: number;

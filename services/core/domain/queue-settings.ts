@@ -1,5 +1,15 @@
-import type { RetryPolicy } from './job.ts';
-import { QUEUE_RAMP_START_PERCENT, READY_PER_QUEUE_MAX, SECOND_MS } from './limits.ts';
+import type { JobRow, RetryPolicy } from './job.ts';
+import {
+  LEASE_DEFAULT_S,
+  MAX_ATTEMPTS_DEFAULT,
+  RETRY_BASE_DEFAULT_S,
+  RETRY_CAP_DEFAULT_S,
+  RETRY_FACTOR_DEFAULT,
+  TIMEOUT_DEFAULT_S,
+  QUEUE_RAMP_START_PERCENT,
+  READY_PER_QUEUE_MAX,
+  SECOND_MS,
+} from './limits.ts';
 import type { EpochMs } from './time.ts';
 
 /** What somebody set for a queue; null: the default. Every queue exists: one without a row has nothing but defaults. */
@@ -56,6 +66,31 @@ export function defaultSettings(queue: string): QueueSettings {
     revision: 0,
     createdAt: null,
     updatedAt: null,
+  };
+}
+
+export type JobDefaults = Pick<JobRow, 'maxAttempts' | 'timeoutS' | 'leaseS' | 'retry'>;
+
+export const JOB_DEFAULTS: JobDefaults = {
+  maxAttempts: MAX_ATTEMPTS_DEFAULT,
+  timeoutS: TIMEOUT_DEFAULT_S,
+  leaseS: LEASE_DEFAULT_S,
+  retry: {
+    kind: 'exponential',
+    baseS: RETRY_BASE_DEFAULT_S,
+    factor: RETRY_FACTOR_DEFAULT,
+    capS: RETRY_CAP_DEFAULT_S,
+    jitter: 'equal',
+  },
+};
+
+/** What a job gets in this queue where its request names nothing. */
+export function jobDefaultsOf({ maxAttempts, timeoutS, leaseS, retry }: QueueSettings): JobDefaults {
+  return {
+    maxAttempts: maxAttempts ?? JOB_DEFAULTS.maxAttempts,
+    timeoutS: timeoutS ?? JOB_DEFAULTS.timeoutS,
+    leaseS: leaseS ?? JOB_DEFAULTS.leaseS,
+    retry: retry ?? JOB_DEFAULTS.retry,
   };
 }
 

@@ -31,6 +31,11 @@ export class QueueBook {
     return this.#settings.get(queue) ?? defaultSettings(queue);
   }
 
+  /** How many queues are configured. */
+  size(): number {
+    return this.#settings.size;
+  }
+
   isPaused(queue: string): boolean {
     const settings = this.#settings.get(queue);
     return settings !== undefined && isPaused(settings, this.#clock.now());

@@ -1,3 +1,4 @@
+import type { AuditLog } from '../ports/audit-log.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { HistoryStore } from '../ports/history-store.ts';
 import type { CohortStore, JobReader } from '../ports/job-store.ts';
@@ -8,6 +9,7 @@ import type { ScheduleNames } from '../ports/schedule-names.ts';
 import type { ScheduleReader, ScheduleRunStore, ScheduleStore } from '../ports/schedule-store.ts';
 import type { SettingsStore } from '../ports/settings-store.ts';
 import type { CursorStore, TimerStore } from '../ports/timer-store.ts';
+import { createAuditLog } from './audit-log.ts';
 import { createCohortStore, createScheduleStore } from './cohort-store.ts';
 import { createHistoryStore, RETENTION_DEFAULT, type Retention } from './history-store.ts';
 import { createKeyStore } from './key-store.ts';
@@ -36,6 +38,7 @@ export interface Stores {
   readonly keys: KeyStore;
   readonly settings: SettingsStore;
   readonly queues: QueueStore;
+  readonly audit: AuditLog;
 }
 
 /** One of each per process: rows of one partition are grouped inside a store. */
@@ -57,5 +60,6 @@ export function createStores(session: Session, deps: { clock: Clock; retention?:
     keys: createKeyStore(session, deps.clock),
     settings: createSettingsStore(session),
     queues: createQueueStore(session),
+    audit: createAuditLog(session),
   };
 }

@@ -1,3 +1,4 @@
+import { AUDIT_STATEMENTS } from './audit-statements.ts';
 import { JOB_STATEMENTS } from './job-statements.ts';
 import { KEY_STATEMENTS } from './key-statements.ts';
 import { HISTORY_STATEMENTS } from './history-statements.ts';
@@ -24,4 +25,5 @@ export const STATEMENTS: readonly string[] = [
   ...SCHEDULE_RUN_STATEMENTS,
   ...SETTINGS_STATEMENTS,
   ...QUEUE_STATEMENTS,
+  ...AUDIT_STATEMENTS,
 ];

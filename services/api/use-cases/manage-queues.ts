@@ -1,0 +1,165 @@
+import { ok, refused, type Problem, type Result } from '../../core/contract/problems.ts';
+import { QUEUES_CONFIGURED_MAX } from '../../core/domain/limits.ts';
+import { defaultSettings, isPaused, type QueueSettings } from '../../core/domain/queue-settings.ts';
+import type { AuditLog } from '../../core/ports/audit-log.ts';
+import type { Clock } from '../../core/ports/clock.ts';
+import type { QueueStore } from '../../core/ports/queue-store.ts';
+import type { Random } from '../../core/ports/random.ts';
+import { BusError, type ReadyQueue } from '../../core/ports/ready-queue.ts';
+import { StoreError } from '../../core/ports/store-error.ts';
+import type { Log } from '../../core/ports/telemetry.ts';
+import type { QueueBook } from '../../core/queues/queue-book.ts';
+import { OUTCOME_UNKNOWN, withStore } from './store-problems.ts';
+import type { ChangeQueue, ListQueues, PauseQueue, QueueDescription, QueuePage } from './types.ts';
+
+export interface ManageQueuesParts {
+  readonly store: QueueStore;
+  readonly book: QueueBook;
+  readonly queue: Pick<ReadyQueue, 'ensureQueue'>;
+  readonly audit: AuditLog;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+}
+
+const READY_RETRY_AFTER_S = 2;
+/** Others may change the same queue meanwhile; more often than this nobody does. */
+const TRIES_MAX = 5;
+const AUDIT_TRIES_MAX = 3;
+const AUDIT_PAUSE_MS = 200;
+
+/** What people set for queues. Every change is in the audit log, and takes effect everywhere within a few seconds. */
+export class QueueManager {
+  readonly #parts: ManageQueuesParts;
+
+  constructor(parts: ManageQueuesParts) {
+    this.#parts = parts;
+  }
+
+  async describe(queue: string): Promise<Result<QueueDescription>> {
+    return withStore(async () => {
+      const settings = (await this.#parts.store.read(queue)) ?? defaultSettings(queue);
+      try {
+        return ok({ settings, ready: await this.#parts.queue.ensureQueue(queue) });
+      } catch (error) {
+        if (!(error instanceof BusError)) throw error;
+        return refused({
+          code: 'ready_stream_unavailable',
+          detail: 'NATS is away, so the ready consumers of the queue cannot be named now.',
+          retryAfterS: READY_RETRY_AFTER_S,
+        });
+      }
+    });
+  }
+
+  /** Configured queues, by name. */
+  list({ pageSize, after }: ListQueues): Promise<Result<QueuePage>> {
+    return withStore(async () => {
+      const all = (await this.#parts.store.readAll()).filter(({ queue }) => after === null || queue > after);
+      const queues = all.slice(0, pageSize);
+      return ok({ queues, next: all.length > queues.length ? (queues.at(-1)?.queue ?? null) : null });
+    });
+  }
+
+  change({ queue, revision, changeOf }: ChangeQueue): Promise<Result<QueueSettings>> {
+    return this.#change('queue.set', queue, revision, changeOf);
+  }
+
+  pause({ queue, reason, until }: PauseQueue): Promise<Result<QueueSettings>> {
+    const at = this.#parts.clock.now();
+    return this.#change('queue.pause', queue, null, (settings) => ok({ ...settings, pause: { at, reason, until } }));
+  }
+
+  /** Of a queue that is not paused nothing changes. */
+  resume(queue: string): Promise<Result<QueueSettings>> {
+    const now = this.#parts.clock.now();
+    return this.#change('queue.resume', queue, null, (settings) =>
+      ok(isPaused(settings, now) ? { ...settings, pause: null, resumedAt: now } : settings),
+    );
+  }
+
+  /** @param revision what the caller read; null: whatever it is. */
+  async #change(
+    verb: string,
+    queue: string,
+    revision: number | null,
+    nextOf: (settings: QueueSettings) => Result<QueueSettings>,
+  ): Promise<Result<QueueSettings>> {
+    return withStore(async () => {
+      for (let tries = 0; tries < TRIES_MAX; tries += 1) {
+        const before = (await this.#parts.store.read(queue)) ?? defaultSettings(queue);
+        if (revision !== null && before.revision !== revision) return refused(changedMeanwhile(before));
+        const next = nextOf(before);
+        if (!next.ok) return next;
+        if (Object.keys(changedFields(before, next.value)).length === 0) return ok(before);
+        if (before.revision === 0 && this.#parts.book.size() >= QUEUES_CONFIGURED_MAX) return refused(tooManyQueues());
+        const changed = await this.#write(verb, before, next.value);
+        if (changed !== 'lost') return changed;
+      }
+      return refused({ code: 'changed_meanwhile', detail: 'Others keep changing this queue; nothing was changed.' });
+    });
+  }
+
+  async #write(verb: string, before: QueueSettings, wanted: QueueSettings): Promise<Result<QueueSettings> | 'lost'> {
+    const { store, book, clock, random } = this.#parts;
+    const now = clock.now();
+    const token = random.token();
+    const createdAt = before.createdAt ?? now;
+    const next: QueueSettings = { ...wanted, revision: before.revision + 1, createdAt, updatedAt: now };
+    try {
+      if (!(await store.change({ next, token }))) return 'lost';
+    } catch (error) {
+      if (error instanceof StoreError && error.kind === 'unknown') return refused(OUTCOME_UNKNOWN);
+      throw error;
+    }
+    await this.#record(verb, before, next, token);
+    // The others follow within seconds; the one that answers knows at once. If it cannot read now, it follows too.
+    await book.refresh().catch(() => undefined);
+    return ok(next);
+  }
+
+  /** The change stands, whatever comes of its entry: what cannot be written goes to our own log. */
+  async #record(verb: string, before: QueueSettings, next: QueueSettings, token: string): Promise<void> {
+    const { audit, clock, log } = this.#parts;
+    const at = next.updatedAt ?? clock.now();
+    const detail = { revision: next.revision, before: changedFields(before, next), after: changedFields(next, before) };
+    const entry = { at, entryId: token, owner: 'default', actor: null, verb, subject: next.queue, detail };
+    for (let tries = 1; ; tries += 1) {
+      try {
+        await audit.write(entry);
+        return;
+      } catch (error) {
+        if (tries === AUDIT_TRIES_MAX) {
+          log.error('an audit entry could not be written', { ...entry, error: String(error) });
+          return;
+        }
+        await clock.sleep(AUDIT_PAUSE_MS);
+      }
+    }
+  }
+}
+
+function changedMeanwhile({ queue, revision }: QueueSettings): Problem {
+  return {
+    code: 'changed_meanwhile',
+    detail: `The queue ${queue} is at revision ${revision}. Read it again, and change what is there now.`,
+    members: { revision },
+  };
+}
+
+function tooManyQueues(): Problem {
+  return {
+    code: 'too_many_queues',
+    detail: `${QUEUES_CONFIGURED_MAX} queues are configured, which is the most. A queue needs no settings to be used.`,
+  };
+}
+
+/** What of the one is not so in the other. */
+function changedFields(one: QueueSettings, other: QueueSettings): Record<string, unknown> {
+  const names = Object.keys(one) as (keyof QueueSettings)[];
+  const bookkeeping: readonly string[] = ['revision', 'createdAt', 'updatedAt'];
+  const changed = names.filter(
+    (name) => !bookkeeping.includes(name) && JSON.stringify(one[name]) !== JSON.stringify(other[name]),
+  );
+  return Object.fromEntries(changed.map((name) => [name, one[name]]));
+}

@@ -1,0 +1,150 @@
+import type { PunctualClient } from '../client/client.ts';
+import type { NewQueueSettings, Queue, QueueSettings } from '../client/types.ts';
+import { type Command, UsageError } from './command.ts';
+import { type Cell, facts, table } from './table.ts';
+import {
+  API_OPTIONS,
+  API_USAGE,
+  numberOf,
+  parse,
+  runVerb,
+  show,
+  type Values,
+  type Verbs,
+  withoutUndefined,
+} from './verbs.ts';
+
+/** Option -> setting. `default` in place of a number takes the setting away. */
+const SETTINGS = {
+  rate: 'rate_per_s',
+  burst: 'burst',
+  ramp: 'ramp_s',
+  'max-running': 'max_running',
+  'ready-max': 'ready_max',
+  'max-waiting': 'max_waiting',
+  'max-attempts': 'max_attempts',
+  timeout: 'timeout_s',
+  lease: 'lease_s',
+} as const;
+type Option = keyof typeof SETTINGS;
+
+const SET = {
+  ...API_OPTIONS,
+  ...(Object.fromEntries(Object.keys(SETTINGS).map((option) => [option, { type: 'string' }])) as Record<
+    Option,
+    { readonly type: 'string' }
+  >),
+} as const;
+const PAUSE = { ...API_OPTIONS, reason: { type: 'string' }, until: { type: 'string' } } as const;
+const DEFAULT = 'default';
+const PAGE_MAX_ROWS = 500;
+
+const VERBS: Verbs = {
+  get: async (args, output) => {
+    const { words, values, client } = parse(args, ['queue'], API_OPTIONS);
+    const queue = await client.getQueue(words[0] ?? '');
+    show(output, values, queue, () => `${settingsText(queue)}\n${consumersText(queue)}`);
+  },
+  list: async (args, output) => {
+    const { values, client } = parse(args, [], API_OPTIONS);
+    const queues = await allQueues(client);
+    show(output, values, queues, () => listText(queues));
+  },
+  set: async (args, output) => {
+    const { words, values, client } = parse(args, ['queue'], SET);
+    const settings = await client.changeQueue(words[0] ?? '', patchOf(values));
+    show(output, values, settings, () => settingsText(settings));
+  },
+  pause: async (args, output) => {
+    const { words, values, client } = parse(args, ['queue'], PAUSE);
+    const { reason, until } = values;
+    const settings = await client.pauseQueue(words[0] ?? '', withoutUndefined({ reason, until }));
+    show(output, values, settings, () => `paused\n${settingsText(settings)}`);
+  },
+  resume: async (args, output) => {
+    const { words, values, client } = parse(args, ['queue'], API_OPTIONS);
+    const settings = await client.resumeQueue(words[0] ?? '');
+    show(output, values, settings, () => `resumed\n${settingsText(settings)}`);
+  },
+};
+
+export const queueCommand: Command = {
+  name: 'queue',
+  usage: [
+    "queue get <queue>                  a queue's settings and its consumers",
+    'queue list                         the queues that somebody configured',
+    'queue set <queue> [options]        --rate <per s> --burst <n> --ramp <s> --max-running <n> --ready-max <n> --max-waiting <n>,',
+    '                                   for jobs that name none: --max-attempts <n> --timeout <s> --lease <s>;',
+    `                                   ${DEFAULT} in place of a number takes the setting away`,
+    'queue pause <queue>                starts nothing more of it: --reason <text> --until <time>',
+    'queue resume <queue>',
+    ...API_USAGE,
+  ],
+  run: (words, output) => runVerb('queue', VERBS, words, output),
+};
+
+function patchOf(values: Values<typeof SET>): NewQueueSettings {
+  const given = (Object.keys(SETTINGS) as Option[]).flatMap((option): [string, number | null][] => {
+    const text = values[option];
+    if (text === undefined) return [];
+    return [[SETTINGS[option], text === DEFAULT ? null : numberOf(`--${option}`, text)]];
+  });
+  if (given.length === 0) throw new UsageError(`nothing to set: give one of --${Object.keys(SETTINGS).join(', --')}`);
+  return Object.fromEntries(given);
+}
+
+async function allQueues(client: PunctualClient): Promise<readonly QueueSettings[]> {
+  const queues: QueueSettings[] = [];
+  let token: string | null = null;
+  do {
+    const more: { page_token?: string } = token === null ? {} : { page_token: token };
+    const page = await client.listQueues({ page_size: PAGE_MAX_ROWS, ...more });
+    queues.push(...page.queues);
+    token = page.next_page_token;
+  } while (token !== null);
+  return queues;
+}
+
+function settingsText(queue: QueueSettings): string {
+  const { retry, pause } = queue;
+  return facts({
+    queue: queue.queue,
+    paused: pause === null ? null : pausedText(pause),
+    rate_per_s: queue.rate_per_s ?? 'unlimited',
+    burst: queue.burst,
+    ramp_s: queue.ramp_s,
+    max_running: queue.max_running ?? 'unlimited',
+    ready_max: queue.ready_max,
+    max_waiting: queue.max_waiting,
+    max_attempts: queue.max_attempts,
+    timeout_s: queue.timeout_s,
+    lease_s: queue.lease_s,
+    retry: retry === null ? null : JSON.stringify(retry),
+    revision: queue.revision,
+    updated_at: queue.updated_at,
+  });
+}
+
+function pausedText({ at, reason, until }: NonNullable<QueueSettings['pause']>): string {
+  return [`since ${at}`, until === null ? null : `until ${until}`, reason].filter((part) => part !== null).join(', ');
+}
+
+function consumersText({ ready }: Queue): string {
+  return table(
+    ['PRIORITY', 'STREAM', 'CONSUMER'],
+    ready.map(({ priority, stream, consumer }) => [priority, stream, consumer]),
+  );
+}
+
+function listText(queues: readonly QueueSettings[]): string {
+  if (queues.length === 0) return 'no queue is configured\n';
+  const rows = queues.map((queue): Cell[] => [
+    queue.queue,
+    queue.rate_per_s,
+    queue.max_running,
+    queue.ready_max,
+    queue.max_waiting,
+    queue.pause === null ? null : pausedText(queue.pause),
+  ]);
+  return table(['QUEUE', 'RATE/S', 'MAX RUNNING', 'READY MAX', 'MAX WAITING', 'PAUSED'], rows);
+}

@@ -1,0 +1,83 @@
+import { parseArgs, type ParseArgsConfig } from 'node:util';
+import { PunctualClient } from '../client/client.ts';
+import { closest } from '../core/domain/closest.ts';
+import { configuredApiUrl } from '../core/runtime/config.ts';
+import { ExitCode, type Output, UsageError } from './command.ts';
+
+// What the commands that call the API have in common.
+
+/** A person waits: no more than a few seconds for an API that is away. */
+const RETRIES = 2;
+
+export const API_OPTIONS = { api: { type: 'string' }, json: { type: 'boolean' } } as const;
+
+export const API_USAGE: readonly string[] = [
+  '  --api <url>                      if not PUNCTUAL_API_URL (http://127.0.0.1:7400)',
+  '  --json                           answers as JSON',
+];
+
+export type Verbs = Readonly<Record<string, (args: readonly string[], output: Output) => Promise<void>>>;
+
+/** Throws UsageError for a verb that is not there. */
+export async function runVerb(
+  command: string,
+  verbs: Verbs,
+  [name = '', ...args]: readonly string[],
+  output: Output,
+): Promise<ExitCode> {
+  const verb = Object.hasOwn(verbs, name) ? verbs[name] : undefined;
+  if (verb === undefined) {
+    const meant = closest(name, Object.keys(verbs));
+    throw new UsageError(`no command ${command} ${name}${meant === undefined ? '' : `; did you mean ${meant}?`}`);
+  }
+  await verb(args, output);
+  return ExitCode.ok;
+}
+
+export type Values<T extends ParseArgsConfig['options']> = ReturnType<typeof parseArgs<{ options: T }>>['values'];
+
+type Options = NonNullable<ParseArgsConfig['options']> & typeof API_OPTIONS;
+
+export function parse<T extends Options>(args: readonly string[], expected: readonly string[], options: T) {
+  const { positionals: words, values } = parsed(args, options);
+  if (words.length !== expected.length) {
+    throw new UsageError(
+      `${words.length} words where it takes ${expected.map((word) => `<${word}>`).join(' ') || 'none'}`,
+    );
+  }
+  const { api } = values as { readonly api?: string };
+  return { words, values, client: clientOf(api ?? configuredApiUrl()) };
+}
+
+function parsed<T extends Options>(args: readonly string[], options: T) {
+  try {
+    return parseArgs({ args: [...args], allowPositionals: true, options });
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error));
+  }
+}
+
+function clientOf(urls: string): PunctualClient {
+  const apiUrl = urls.split(',');
+  const wrong = apiUrl.find((url) => !/^https?:\/\//.test(url) || !URL.canParse(url));
+  if (wrong !== undefined) throw new UsageError(`no address such as http://127.0.0.1:7400: ${wrong}`);
+  return new PunctualClient({ apiUrl, retries: RETRIES });
+}
+
+export function show(output: Output, { json }: { readonly json?: boolean }, value: unknown, text: () => string): void {
+  output.write(json === true ? `${JSON.stringify(value, null, 2)}\n` : text());
+}
+
+export function numberOf(option: string, text: string): number {
+  if (!/^-?\d+(\.\d+)?$/.test(text)) throw new UsageError(`${option} takes a number: ${text}`);
+  return Number(text);
+}
+
+export function wholeNumber(option: string, text: string): number {
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw new UsageError(`${option} takes a whole number from 1: ${text}`);
+  return Number(text);
+}
+
+export function withoutUndefined(fields: Readonly<Record<string, unknown>>): object {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+}
