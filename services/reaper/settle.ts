@@ -1,6 +1,6 @@
 import { cohortOf } from '../core/domain/ids.ts';
 import type { JobRow } from '../core/domain/job.ts';
-import { JobStatus, type Priority } from '../core/domain/job-status.ts';
+import { isTerminal, JobStatus, type Priority } from '../core/domain/job-status.ts';
 import { decideLapse, decideSettle, type LapseKind } from '../core/domain/life-cycle.ts';
 import {
   ENQUEUED_LOOK_MAX_MS,
@@ -8,6 +8,7 @@ import {
   LAPSE_RETRY_MS,
   PUBLISHED_SLACK_MS,
 } from '../core/domain/limits.ts';
+import type { EndAttempt } from '../core/domain/operation.ts';
 import type { EpochMs } from '../core/domain/time.ts';
 import { CancelReason, type WaitingCanceller } from '../core/moves/cancel-waiting.ts';
 import type { AttemptEnder } from '../core/moves/end-attempt.ts';
@@ -159,8 +160,10 @@ export class Settler {
 
   async #expire(row: JobRow): Promise<Moved> {
     const outcome = await this.#parts.canceller.cancel(row, CancelReason.expired);
-    if (outcome === null || outcome.kind === 'cancelled') return { settled: 'settled' };
-    return outcome.kind === 'lost' ? { settled: null, row: outcome.row } : { settled: this.#again() };
+    if (outcome === null) return { settled: 'settled' };
+    // Of a job that is over now, the history may not be written yet: it is settled as any other that is found so.
+    const isOver = outcome.kind === 'cancelled';
+    return isOver || outcome.kind === 'lost' ? { settled: null, row: outcome.row } : { settled: this.#again() };
   }
 
   /** Lazy re-arm: heartbeats write no timers, so the row follows the lease here. */
@@ -221,7 +224,9 @@ export class Settler {
       kind,
       next: decision.operation.next.status,
     });
-    return { settled: 'settled' };
+    return isTerminal(decision.operation.next.status)
+      ? { settled: null, row: rowAfter(row, decision.operation) }
+      : { settled: 'settled' };
   }
 
   async #publish(row: JobRow): Promise<void> {
@@ -235,6 +240,10 @@ export class Settler {
 }
 
 type Moved = { readonly settled: Settled } | { readonly settled: null; readonly row: JobRow | null };
+
+function rowAfter(row: JobRow, { next, end }: EndAttempt): JobRow {
+  return { ...row, ...next, ends: new Map(row.ends).set(row.attempt, end) };
+}
 
 /** An attempt that ended a job has a deadline row that writes its history again; a cancelled job may have only its due row. */
 function owesHistory(found: Found, row: JobRow): boolean {

@@ -94,6 +94,27 @@ describe('reapers that do not know of each other', () => {
   });
 });
 
+describe('a job that ends as it is settled', () => {
+  const expired = jobRow(COHORT, 0, { expiresAt: FAKE_START - 1 });
+  const lapsed = runningJob(COHORT, 0, { leaseUntil: FAKE_START - 1, heard: true, maxAttempts: 1 });
+
+  for (const [how, job, status] of [
+    ['by its expires_at', expired, JobStatus.cancelled],
+    ['by its last lapse', lapsed, JobStatus.dead],
+  ] as const) {
+    it(`leaves its history row, ${how}, also when that cannot be written at first`, async () => {
+      const core = bench([job]);
+      core.stores.failNext('history.writeFinished', { kind: 'overloaded' });
+      core.stores.failNext('history.writeFinished', { kind: 'overloaded' });
+      assert.deepEqual(await core.settle(foundOf(job)), [AGAIN]);
+      assert.deepEqual([core.row(job)?.status, core.stores.finished.size], [status, 0]);
+      assert.deepEqual(await core.settle(foundOf(job)), ['settled']);
+      const [row] = core.stores.finished.values();
+      assert.deepEqual([row?.status, row?.finishedAt], [status, core.row(job)?.finishedAt]);
+    });
+  }
+});
+
 describe('a job that waits for a worker', () => {
   const waiting = (waitedMs: number): JobRow =>
     jobRow(COHORT, 0, { status: JobStatus.enqueued, attempt: 1, enqueuedAt: FAKE_START - waitedMs });
