@@ -13,6 +13,7 @@ import { OpenCohorts } from './use-cases/open-cohorts.ts';
 import { JobReporter } from './use-cases/report-jobs.ts';
 import { QueueManager } from './use-cases/manage-queues.ts';
 import type { UseCases } from './use-cases/types.ts';
+import { rightClockOnly } from './use-cases/right-clock-only.ts';
 import { makeUseCases } from './use-cases/use-cases.ts';
 import { JobWriter } from './use-cases/write-job.ts';
 
@@ -52,5 +53,6 @@ export async function composeUseCases(context: ServiceContext, lay: LayFoundatio
     queues: new QueueManager({ store: stores.queues, book, queue, audit: stores.audit, clock, random, log }),
     book,
   });
-  return { useCases, schemaVersion: foundation.schemaVersion };
+  const { clockGuard, schemaVersion } = foundation;
+  return { useCases: rightClockOnly(useCases, () => clockGuard.trusts()), schemaVersion };
 }

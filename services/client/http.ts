@@ -36,7 +36,7 @@ const RETRIES_DEFAULT = 4;
 const BACKOFF_MIN_MS = 100;
 const BACKOFF_MAX_MS = 5_000;
 /** Refusals that say that nothing was written. */
-const NOTHING_WRITTEN = ['store_unavailable', 'too_many_requests'];
+const NOTHING_WRITTEN = ['store_unavailable', 'too_many_requests', 'wrong_clock'];
 /** The connection was never made. */
 const NOT_SENT = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT'];
 
@@ -85,7 +85,11 @@ export class Http {
       });
       return answerOf(response, await response.text());
     } catch (error) {
-      if (error instanceof RefusedError) throw error;
+      if (error instanceof RefusedError) {
+        // It is this process that cannot: the next one may.
+        if (error.code === 'wrong_clock') this.#next++;
+        throw error;
+      }
       this.#next++;
       throw unanswered(`${method} ${url}`, error);
     }

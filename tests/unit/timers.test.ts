@@ -94,6 +94,7 @@ describe('rule 1', () => {
     assert.ok(tookMs >= OPERATION_DEADLINE_MS && tookMs < OPERATION_DEADLINE_MS + SECOND_MS, `${tookMs} ms`);
 
     const suspended = timers.armDue([dueAt(FAKE_START)]);
+    await clock.advance(0);
     clock.step({ wallMs: HOUR_MS });
     await assert.rejects(clock.until(suspended, SECOND_MS), unavailable);
 
@@ -101,6 +102,34 @@ describe('rule 1', () => {
     refusing.stores.failNext('timers.writeDue', { kind: 'invalid' });
     await assert.rejects(refusing.timers.armDue([dueAt(FAKE_START)]), StoreError);
     assert.equal(refusing.stores.calls.length, 1);
+  });
+});
+
+describe('timers of a machine whose clock is wrong', () => {
+  function wrongClockBench(rightAfterMs: number) {
+    const clock = new FakeClock();
+    const stores = new MemoryStores({ clock });
+    const hints = { send: () => undefined, listen: () => () => undefined };
+    const isClockRight = (): boolean => clock.now() >= FAKE_START + rightAfterMs;
+    return { clock, stores, timers: new Timers({ store: stores.timers, hints, clock, isClockRight }) };
+  }
+
+  it('are chosen once the clock is right', async () => {
+    const { clock, stores, timers } = wrongClockBench(SECOND_MS);
+    await clock.until(timers.armDue([dueAt(FAKE_START)]));
+    await clock.until(timers.armDeadlines([deadlineAt(FAKE_START)]));
+    const [due] = stores.due.all();
+    assert.equal(due?.runAt, FAKE_START + SECOND_MS);
+    assert.ok(stores.deadlines.all().every(({ at }) => at >= FAKE_START + SECOND_MS));
+  });
+
+  it('are refused when that takes long, and nothing is written', async () => {
+    const { clock, stores, timers } = wrongClockBench(HOUR_MS);
+    const unavailable = { kind: 'unavailable' };
+    await assert.rejects(clock.until(timers.armDue([dueAt(FAKE_START)])), unavailable);
+    await assert.rejects(clock.until(timers.armDeadlines([deadlineAt(FAKE_START)])), unavailable);
+    await assert.rejects(clock.until(timers.afterDispatch([dueAt(FAKE_START)])), unavailable);
+    assert.deepEqual(stores.calls, []);
   });
 });
 

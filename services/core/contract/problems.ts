@@ -24,6 +24,7 @@ export const PROBLEMS = {
   store_unavailable: { status: 503, title: 'The store cannot take this now', retryable: true },
   outcome_unknown: { status: 503, title: 'The store did not say whether the write took effect', retryable: true },
   ready_stream_unavailable: { status: 503, title: 'The ready stream is away', retryable: true },
+  wrong_clock: { status: 503, title: 'The clock of this API process is wrong', retryable: true },
 } as const satisfies Record<string, { status: number; title: string; retryable: boolean }>;
 
 export type ProblemCode = keyof typeof PROBLEMS;

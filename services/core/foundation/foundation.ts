@@ -133,7 +133,7 @@ export async function buildFoundation(
     clock,
     telemetry,
   });
-  const timers = new Timers({ store: stores.timers, hints, clock });
+  const timers = new Timers({ store: stores.timers, hints, clock, isClockRight: () => clockGuard.trusts() });
   const publisher = new ReadyPublisher({ queue, clock });
   const gate = new QueueGate({ book: queueBook, publisher, queue });
   const ender = new AttemptEnder({ rounds, timers, history: stores.history, publisher, telemetry, log });

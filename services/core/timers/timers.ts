@@ -9,7 +9,7 @@ import {
   SPARE_DEADLINE_AHEAD_MS,
 } from '../domain/limits.ts';
 import type { DeadlineEntry, DueEntry } from '../domain/operation.ts';
-import { elapsedMs, type EpochMs, type Moment } from '../domain/time.ts';
+import { elapsedMs, msBetween, type EpochMs, type Moment } from '../domain/time.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { DueHints } from '../ports/due-hints.ts';
 import { StoreError } from '../ports/store-error.ts';
@@ -22,6 +22,7 @@ export interface Armed<Entry> {
 }
 
 const WRITE_PAUSE_MS = 100;
+const CLOCK_PAUSE_MS = 100;
 
 /**
  * The only writer of timers, holding rules 1 to 3 of the life cycle (design section 6): a timer never dies before its
@@ -31,11 +32,19 @@ export class Timers {
   readonly #store: TimerStore;
   readonly #hints: DueHints;
   readonly #clock: Clock;
+  readonly #isClockRight: () => boolean;
 
-  constructor(parts: { store: TimerStore; hints: DueHints; clock: Clock }) {
+  constructor(parts: {
+    store: TimerStore;
+    hints: DueHints;
+    clock: Clock;
+    /** False while this machine's clock is wrong: a timer chosen by it may lie where nobody looks any more. */
+    isClockRight?: () => boolean;
+  }) {
     this.#store = parts.store;
     this.#hints = parts.hints;
     this.#clock = parts.clock;
+    this.#isClockRight = parts.isClockRight ?? (() => true);
   }
 
   /**
@@ -43,11 +52,13 @@ export class Timers {
    * acknowledgement. Throws StoreError; rows that did land are harmless then.
    */
   async armDue(wanted: readonly DueEntry[]): Promise<Armed<DueEntry>> {
+    await this.#untilClockIsRight();
     const chosenAt = this.#clock.moment();
     const entries = wanted.map((entry) => ({ ...entry, runAt: Math.max(entry.runAt, chosenAt.wallMs) }));
     await this.#retried(() => this.#store.writeDue(entries));
     let exposed: readonly DueEntry[] = entries;
     for (;;) {
+      await this.#untilClockIsRight();
       const now = this.#clock.now();
       exposed = exposed
         .filter((entry) => now - bucketEnd(bucketOf(entry.runAt)) > DUE_MINUTE_PASSED_MS)
@@ -60,11 +71,13 @@ export class Timers {
 
   /** As armDue, for deadline rows. */
   async armDeadlines(wanted: readonly DeadlineEntry[]): Promise<Armed<DeadlineEntry>> {
+    await this.#untilClockIsRight();
     const chosenAt = this.#clock.moment();
     const entries = wanted.map((entry) => ({ ...entry, at: Math.max(entry.at, chosenAt.wallMs) }));
     await this.#retried(() => this.#store.writeDeadlines(entries));
     let exposed: readonly DeadlineEntry[] = entries;
     for (;;) {
+      await this.#untilClockIsRight();
       const now = this.#clock.now();
       exposed = exposed
         .filter((entry) => entry.at - now < DEADLINE_CLEARANCE_MS)
@@ -89,6 +102,7 @@ export class Timers {
 
   /** Rule 3 for the dispatcher, whose timer is the due row itself. Throws StoreError. */
   async afterDispatch(rows: readonly DueEntry[]): Promise<void> {
+    await this.#untilClockIsRight();
     const now = this.#clock.now();
     await this.#spareDeadlines(rows.filter((row) => now - bucketEnd(bucketOf(row.runAt)) > DUE_MINUTE_PASSED_MS));
   }
@@ -102,8 +116,20 @@ export class Timers {
 
   async #spareDeadlines(jobs: readonly { readonly jobId: string; readonly shard: number }[]): Promise<void> {
     if (jobs.length === 0) return;
+    await this.#untilClockIsRight();
     const at: EpochMs = this.#clock.now() + SPARE_DEADLINE_AHEAD_MS;
     await this.armDeadlines(jobs.map(({ jobId, shard }) => ({ jobId, shard, at, publishedAt: null })));
+  }
+
+  /** A clock that was only stopped, with its machine, is compared again at once; another one may take long to be mended. */
+  async #untilClockIsRight(): Promise<void> {
+    const startedAt = this.#clock.monotonic();
+    while (!this.#isClockRight()) {
+      if (msBetween(startedAt, this.#clock.monotonic()) > OPERATION_DEADLINE_MS) {
+        throw new StoreError('unavailable', 'no timer is written while the clock of this machine is wrong');
+      }
+      await this.#clock.sleep(CLOCK_PAUSE_MS);
+    }
   }
 
   /** Plain rows are idempotent, so an unclear or refused write is simply written again, for a bounded time. */
