@@ -120,8 +120,19 @@ export class MemoryBus {
 
   /** Loses everything, as a server whose disk was replaced. Nobody is told. */
   lose(): void {
-    this.subjects.clear();
+    this.loseKeys();
+    this.loseMessages();
+  }
+
+  /** The buckets of leases and members are gone; made again, their revisions begin anew. */
+  loseKeys(): void {
     this.#keys.clear();
+    this.#sequence = 0;
+  }
+
+  /** The ready stream is gone, and is made again by whoever needs it. */
+  loseMessages(): void {
+    this.subjects.clear();
     // Never twice in the same millisecond, however fast the test.
     this.#createdAt = Math.max(this.#createdAt + 1, this.clock.now());
     this.#lastSequence = 0;
@@ -213,9 +224,10 @@ export class MemoryBus {
     const before = this.#keys.get(name);
     if (expected !== undefined && (before?.revision ?? 0) !== expected) return null;
     const revision = ++this.#sequence;
-    this.#keys.set(name, { ...entry, revision });
+    const key = { ...entry, revision };
+    this.#keys.set(name, key);
     this.clock.after(ttlMs, () => {
-      if (this.#keys.get(name)?.revision === revision) this.#expire(name, entry.value === null);
+      if (this.#keys.get(name) === key) this.#expire(name, entry.value === null);
     });
     this.#tell(name, entry.value === null ? 'ended' : before === undefined ? 'first' : 'again');
     return revision;
@@ -360,7 +372,8 @@ class MemoryReadyQueue implements ReadyQueue {
     for (;;) {
       const taken = await this.#connection.call({ method: 'queue.pull', args: [request] }, () => this.#take(request));
       const leftMs = waitMs - msBetween(startedAt, clock.monotonic());
-      if (taken.length > 0 || leftMs <= 0 || signal.aborted) return taken;
+      // A fraction left over would never pass.
+      if (taken.length > 0 || leftMs < 1 || signal.aborted) return taken;
       await somethingHappens(this.#bus, this.#connection, { ms: leftMs, signal });
     }
   }

@@ -96,6 +96,10 @@ export interface MemoryStoresOptions {
   readonly plan?: (call: StoreCall) => Fault | undefined;
   /** The server's clock, where it differs from the processes'. */
   readonly serverNow?: () => EpochMs;
+  /** Called right after a call took effect, whatever its caller is told of it. */
+  readonly onApplied?: (call: StoreCall) => void;
+  /** Rows on a page of a timer table. */
+  readonly pageRows?: number;
 }
 
 const PAGE_ROWS = 1_000;
@@ -120,12 +124,16 @@ export class MemoryStores {
   readonly #clock: Clock;
   readonly #plan: (call: StoreCall) => Fault | undefined;
   readonly #serverNow: () => EpochMs;
+  readonly #onApplied: (call: StoreCall) => void;
+  readonly #pageRows: number;
   readonly #planned: { readonly method: StoreMethod; readonly fault: Fault }[] = [];
 
   constructor(options: MemoryStoresOptions) {
     this.#clock = options.clock;
     this.#plan = options.plan ?? (() => undefined);
     this.#serverNow = options.serverNow ?? (() => options.clock.now());
+    this.#onApplied = options.onApplied ?? (() => undefined);
+    this.#pageRows = options.pageRows ?? PAGE_ROWS;
   }
 
   /** Strikes the next call of the method that no earlier fault was meant for. */
@@ -287,16 +295,18 @@ export class MemoryStores {
     return key === undefined || key.expiresAt <= this.#serverNow() ? null : key;
   }
 
+  /** Each page is read when it is asked for, from where the one before ended. */
   async *#pages<Entry extends { jobId: string; shard: number }>(
     method: StoreMethod,
     table: TimerTable<Entry>,
     range: TimerRange,
   ): AsyncGenerator<readonly Entry[], void, undefined> {
-    const rows = await this.#read(method, [range], () => table.read(range));
-    for (let start = 0; start < rows.length; start += PAGE_ROWS) {
-      if (start > 0) await this.#read(method, [range], () => undefined);
-      yield rows.slice(start, start + PAGE_ROWS);
-    }
+    let after: Entry | null = null;
+    do {
+      const page: readonly Entry[] = await this.#read(method, [range], () => table.read(range, after, this.#pageRows));
+      after = page.length < this.#pageRows ? null : (page.at(-1) ?? null);
+      if (page.length > 0) yield page;
+    } while (after !== null);
   }
 
   #read<Result>(method: StoreMethod, args: readonly unknown[], body: () => Result): Promise<Result> {
@@ -310,20 +320,25 @@ export class MemoryStores {
   async #call<Result>(ambiguous: 'unavailable' | 'unknown', call: StoreCall, body: () => Result): Promise<Result> {
     this.calls.push(call);
     const fault = this.#faultOf(call);
+    const apply = (): Result => {
+      const result = body();
+      this.#onApplied(call);
+      return result;
+    };
     // Nothing answers within the turn of the event loop that asked.
     await Promise.resolve();
-    if (fault === undefined) return body();
+    if (fault === undefined) return apply();
     switch (fault.kind) {
       case 'slow':
         await this.#clock.sleep(fault.afterMs);
-        return body();
+        return apply();
       case 'answer_lost':
-        body();
+        apply();
         throw new StoreError(ambiguous, `${call.method}: the answer was lost`);
       case 'request_lost':
         throw new StoreError(ambiguous, `${call.method}: the request was lost`);
       case 'late':
-        this.#clock.after(fault.afterMs, () => void body());
+        this.#clock.after(fault.afterMs, () => void apply());
         throw new StoreError(ambiguous, `${call.method}: applies later`);
       default:
         throw new StoreError(fault.kind, `${call.method}: ${fault.kind}`);
@@ -354,11 +369,18 @@ class TimerTable<Entry extends { readonly jobId: string; readonly shard: number 
     }
   }
 
-  read(range: TimerRange): readonly Entry[] {
+  /** At most `most` rows of the range, those after the given one. */
+  read(range: TimerRange, after: Entry | null, most: number): readonly Entry[] {
     const rows = [...(this.#partitions.get(`${range.shard} ${range.bucket}`)?.values() ?? [])];
     return rows
       .filter((row) => this.#timeOf(row) >= range.from && this.#timeOf(row) <= range.to)
-      .sort((one, other) => this.#timeOf(one) - this.#timeOf(other) || (one.jobId < other.jobId ? -1 : 1));
+      .filter((row) => after === null || this.#compare(row, after) > 0)
+      .sort((one, other) => this.#compare(one, other))
+      .slice(0, most);
+  }
+
+  #compare(one: Entry, other: Entry): number {
+    return this.#timeOf(one) - this.#timeOf(other) || (one.jobId < other.jobId ? -1 : Number(one.jobId > other.jobId));
   }
 
   all(): readonly Entry[] {

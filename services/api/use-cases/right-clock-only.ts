@@ -22,7 +22,7 @@ export function rightClockOnly(useCases: UseCases, isRight: () => boolean): UseC
     requestCancel: async (jobId) => (isRight() ? useCases.requestCancel(jobId) : no),
     changeJob: async (jobId, change) => (isRight() ? useCases.changeJob(jobId, change) : no),
     runJobNow: async (jobId) => (isRight() ? useCases.runJobNow(jobId) : no),
-    replayJob: async (jobId) => (isRight() ? useCases.replayJob(jobId) : no),
+    replayJob: async (jobId, changes) => (isRight() ? useCases.replayJob(jobId, changes) : no),
     leaseJobs: async (request) => (isRight() ? useCases.leaseJobs(request) : no),
     claimJobs: async (items, worker) => (isRight() ? useCases.claimJobs(items, worker) : items.map(() => no)),
     completeJobs: async (items) => (isRight() ? useCases.completeJobs(items) : items.map(() => no)),
