@@ -11,6 +11,7 @@ import { MemoryStores } from '../support/memory-store.ts';
 import { suiteCleanup } from '../support/suite-cleanup.ts';
 import { cohortStoreSuite } from './cohort-store.suite.ts';
 import { historyStoreSuite, keyStoreSuite, settingsStoreSuite, type OtherStoresHarness } from './other-stores.suite.ts';
+import { heldStoreSuite } from './held-store.suite.ts';
 import { queueStoreSuite } from './queue-store.suite.ts';
 import { scheduleDirectorySuite } from './schedule-directory.suite.ts';
 import { scheduleStoreSuite } from './schedule-store.suite.ts';
@@ -26,6 +27,7 @@ function suites(harness: () => Harness): void {
   describe('keys', () => keyStoreSuite(harness));
   describe('settings', () => settingsStoreSuite(harness));
   describe('queues', () => queueStoreSuite(harness));
+  describe('held rows', () => heldStoreSuite(harness));
   describe('history', () => historyStoreSuite(harness));
 }
 

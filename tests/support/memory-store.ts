@@ -1,7 +1,7 @@
 // The ports of core/storage in memory, for tests of what stands on them. tests/conformance runs the same suites on these and
 // on a real Cassandra, so that a test on a fake says something about the product.
 
-import { bucketOf, dayOf } from '../../services/core/domain/bucket.ts';
+import { bucketOf, dayOf, hourOf } from '../../services/core/domain/bucket.ts';
 import { cohortOf } from '../../services/core/domain/ids.ts';
 import type { AttemptEnd, JobRow } from '../../services/core/domain/job.ts';
 import { JobStatus } from '../../services/core/domain/job-status.ts';
@@ -16,6 +16,13 @@ import {
 } from '../../services/core/domain/operation.ts';
 import type { EpochMs } from '../../services/core/domain/time.ts';
 import type { Clock } from '../../services/core/ports/clock.ts';
+import type {
+  HeldHour,
+  HeldLaneKey,
+  HeldPlace,
+  HeldPosition,
+  HeldStore,
+} from '../../services/core/ports/held-store.ts';
 import type { DeadLetter, FinishedJob, HistoryStore } from '../../services/core/ports/history-store.ts';
 import type { ApplyResult, CohortStore, JobReader } from '../../services/core/ports/job-store.ts';
 import type { JobKey, KeyStore } from '../../services/core/ports/key-store.ts';
@@ -68,7 +75,15 @@ export type StoreMethod =
   | 'queues.readAll'
   | 'queues.read'
   | 'queues.change'
-  | 'audit.write';
+  | 'audit.write'
+  | 'held.write'
+  | 'held.hours'
+  | 'held.read'
+  | 'held.standing'
+  | 'held.count'
+  | 'held.drop'
+  | 'held.positions'
+  | 'held.savePosition';
 
 /**
  * What goes wrong with one call. A read that meets one of the first three throws 'unavailable', as the real store does.
@@ -116,6 +131,10 @@ export class MemoryStores {
   readonly keyRows = new Map<string, JobKey>();
   readonly settingRows = new Map<string, string>();
   readonly queueRows = new Map<string, QueueSettings>();
+  /** By hour, as heldHourKey has it, then by place. */
+  readonly heldRows = new Map<string, Map<string, DueEntry>>();
+  readonly heldHours = new Map<string, HeldHour>();
+  readonly heldPositions = new Map<string, HeldPosition>();
   readonly auditEntries = new Map<string, AuditEntry>();
   #lastQueueChange: string | null = null;
   /** Calls in the order in which they came. */
@@ -270,6 +289,58 @@ export class MemoryStores {
       }),
   };
 
+  readonly held: HeldStore = {
+    write: (rows) =>
+      this.#write('held.write', [rows], () => {
+        for (const row of rows) {
+          const hour: HeldHour = { ...laneOf(row), hour: hourOf(row.runAt) };
+          const key = heldHourKey(hour);
+          this.heldHours.set(key, hour);
+          const inHour = this.heldRows.get(key) ?? new Map<string, DueEntry>();
+          this.heldRows.set(key, inHour.set(`${row.runAt} ${row.jobId}`, { ...row, direct: false }));
+        }
+      }),
+    hours: (shard) =>
+      this.#read('held.hours', [shard], () => [...this.heldHours.values()].filter((hour) => hour.shard === shard)),
+    read: (hour, after, limit) =>
+      this.#read('held.read', [hour, after, limit], () =>
+        this.#heldIn(hour)
+          .filter((row) => comparePlaces(row, after) > 0)
+          .slice(0, limit),
+      ),
+    standing: (hour, from, to) =>
+      this.#read('held.standing', [hour, from, to], () => {
+        const rows = this.#heldIn(hour).filter((row) => comparePlaces(row, from) >= 0 && comparePlaces(row, to) <= 0);
+        return new Set(rows.map(({ jobId }) => jobId));
+      }),
+    count: (hour, after) =>
+      this.#read(
+        'held.count',
+        [hour, after],
+        () => this.#heldIn(hour).filter((row) => comparePlaces(row, after) > 0).length,
+      ),
+    drop: (hour) =>
+      this.#write('held.drop', [hour], () => {
+        this.heldRows.delete(heldHourKey(hour));
+        this.heldHours.delete(heldHourKey(hour));
+      }),
+    positions: (shard) =>
+      this.#read('held.positions', [shard], () =>
+        [...this.heldPositions.values()].filter((position) => position.shard === shard),
+      ),
+    savePosition: (position) =>
+      this.#write('held.savePosition', [position], () => {
+        const key = laneKeyOf(position);
+        const before = this.heldPositions.get(key);
+        if (before === undefined || comparePlaces(before.place, position.place) < 0)
+          this.heldPositions.set(key, position);
+      }),
+  };
+
+  #heldIn(hour: HeldHour): readonly DueEntry[] {
+    return [...(this.heldRows.get(heldHourKey(hour))?.values() ?? [])].toSorted(comparePlaces);
+  }
+
   readonly audit: AuditLog = {
     write: (entry) => this.#write('audit.write', [entry], () => void this.auditEntries.set(entry.entryId, entry)),
   };
@@ -386,6 +457,22 @@ class TimerTable<Entry extends { readonly jobId: string; readonly shard: number 
   all(): readonly Entry[] {
     return [...this.#partitions.values()].flatMap((entries) => [...entries.values()]);
   }
+}
+
+function laneOf({ shard, queue, priority }: HeldLaneKey): HeldLaneKey {
+  return { shard, queue, priority };
+}
+
+function laneKeyOf({ shard, queue, priority }: HeldLaneKey): string {
+  return `${shard} ${queue} ${priority}`;
+}
+
+function heldHourKey(hour: HeldHour): string {
+  return `${laneKeyOf(hour)} ${hour.hour}`;
+}
+
+function comparePlaces(one: HeldPlace, other: HeldPlace): number {
+  return one.runAt - other.runAt || (one.jobId < other.jobId ? -1 : one.jobId > other.jobId ? 1 : 0);
 }
 
 function byQueue(one: QueueSettings, other: QueueSettings): number {

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { QueryOptions } from 'cassandra-driver';
 import { AUDIT_STATEMENTS } from '../../services/core/storage/cql/audit-statements.ts';
+import { HELD_STATEMENTS } from '../../services/core/storage/cql/held-statements.ts';
 import { HISTORY_STATEMENTS } from '../../services/core/storage/cql/history-statements.ts';
 import { JOB_STATEMENTS } from '../../services/core/storage/cql/job-statements.ts';
 import { KEY_STATEMENTS } from '../../services/core/storage/cql/key-statements.ts';
@@ -33,6 +34,7 @@ const PLAIN = [
   TIMER_STATEMENTS,
   HISTORY_STATEMENTS,
   AUDIT_STATEMENTS,
+  HELD_STATEMENTS,
   SCHEDULE_RUN_STATEMENTS,
   SCHEDULE_INDEX_STATEMENTS,
 ].flat();

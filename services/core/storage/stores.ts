@@ -1,5 +1,6 @@
 import type { AuditLog } from '../ports/audit-log.ts';
 import type { Clock } from '../ports/clock.ts';
+import type { HeldStore } from '../ports/held-store.ts';
 import type { HistoryStore } from '../ports/history-store.ts';
 import type { CohortStore, JobReader } from '../ports/job-store.ts';
 import type { KeyStore } from '../ports/key-store.ts';
@@ -11,6 +12,7 @@ import type { SettingsStore } from '../ports/settings-store.ts';
 import type { CursorStore, TimerStore } from '../ports/timer-store.ts';
 import { createAuditLog } from './audit-log.ts';
 import { createCohortStore, createScheduleStore } from './cohort-store.ts';
+import { createHeldStore } from './held-store.ts';
 import { createHistoryStore, RETENTION_DEFAULT, type Retention } from './history-store.ts';
 import { createKeyStore } from './key-store.ts';
 import { createQueueStore } from './queue-store.ts';
@@ -38,6 +40,7 @@ export interface Stores {
   readonly keys: KeyStore;
   readonly settings: SettingsStore;
   readonly queues: QueueStore;
+  readonly held: HeldStore;
   readonly audit: AuditLog;
 }
 
@@ -60,6 +63,7 @@ export function createStores(session: Session, deps: { clock: Clock; retention?:
     keys: createKeyStore(session, deps.clock),
     settings: createSettingsStore(session),
     queues: createQueueStore(session),
+    held: createHeldStore(session),
     audit: createAuditLog(session),
   };
 }

@@ -1,6 +1,7 @@
 import { AUDIT_STATEMENTS } from './audit-statements.ts';
 import { JOB_STATEMENTS } from './job-statements.ts';
 import { KEY_STATEMENTS } from './key-statements.ts';
+import { HELD_STATEMENTS } from './held-statements.ts';
 import { HISTORY_STATEMENTS } from './history-statements.ts';
 import { QUEUE_STATEMENTS } from './queue-statements.ts';
 import { SCHEDULE_INDEX_STATEMENTS } from './schedule-index-statements.ts';
@@ -26,4 +27,5 @@ export const STATEMENTS: readonly string[] = [
   ...SETTINGS_STATEMENTS,
   ...QUEUE_STATEMENTS,
   ...AUDIT_STATEMENTS,
+  ...HELD_STATEMENTS,
 ];
