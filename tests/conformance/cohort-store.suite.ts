@@ -18,18 +18,30 @@ import {
   type Operation,
   type Replay,
 } from '../../services/core/domain/operation.ts';
-import type { ApplyResult, CohortStore, JobReader } from '../../services/core/ports/job-store.ts';
+import type {
+  ApplyResult,
+  CohortStore,
+  JobReader,
+  JobTerms,
+  TermsReader,
+} from '../../services/core/ports/job-store.ts';
 import { fullJobRow, jobRow, newCohort } from '../support/job-row.ts';
 
 export interface CohortStoreHarness {
   readonly cohorts: CohortStore;
-  readonly jobs: JobReader;
+  readonly jobs: JobReader & TermsReader;
 }
 
 /** Leases and time limits are judged by the server's own clock, so these tests wait for it; long enough for a busy machine. */
 const SHORT_MS = 1_500;
 const OVER_MS = SHORT_MS + 100;
 const LONG_MS = 60_000;
+
+const TERMS: readonly (keyof JobTerms)[] = [
+  ...(['jobId', 'queue', 'priority', 'payload', 'payloadBytes', 'labels', 'idempotencyKey', 'runAt'] as const),
+  ...(['scheduledFor', 'shard', 'status', 'attempt', 'maxAttempts', 'timeoutS', 'leaseS', 'traceparent'] as const),
+  'expiresAt',
+];
 
 const FAILED: AttemptEnd = { endedAt: Date.parse('2026-11-15T06:00:05.005Z'), outcome: 'failed', error: 'boom' };
 const SUCCEEDED: AttemptEnd = { ...FAILED, outcome: 'succeeded', error: null };
@@ -65,6 +77,17 @@ export function cohortStoreSuite(harness: () => CohortStoreHarness): void {
     await applies(...rows.map(create));
     const found = await harness().jobs.read(rows.map(({ jobId }) => jobId));
     assert.deepEqual([...found.values()], rows);
+  });
+
+  it('reads the terms that a claim asks for as the whole row has them', async () => {
+    const cohort = newCohort();
+    const rows = [fullJobRow(cohort, 0), jobRow(cohort, 1), jobRow(newCohort(), 2, { payload: null, payloadBytes: 0 })];
+    for (const row of rows) await applies(create(row));
+    const terms = await harness().jobs.readTerms([...rows.map(({ jobId }) => jobId), memberId(cohort, 9)]);
+    assert.deepEqual(new Set(terms.keys()), new Set(rows.map(({ jobId }) => jobId)));
+    for (const row of rows) {
+      for (const name of TERMS) assert.deepEqual(terms.get(row.jobId)![name], row[name], name);
+    }
   });
 
   it('keeps the text of a payload as it is', async () => {

@@ -2,7 +2,6 @@
 
 import type { ClaimedJob, Report } from '../../services/api/use-cases/types.ts';
 import type { Result } from '../../services/core/contract/problems.ts';
-import type { JobRow } from '../../services/core/domain/job.ts';
 import { Outcome, PRIORITIES } from '../../services/core/domain/job-status.ts';
 import { SECOND_MS } from '../../services/core/domain/limits.ts';
 import type { PulledMessage } from '../../services/core/ports/ready-queue.ts';
@@ -181,7 +180,7 @@ async function run(worker: Worker, claimed: ClaimedJob): Promise<void> {
   if (manner.repeats) await report(worker, job.jobId, attempt, end);
 }
 
-function mannerOf({ world, random }: Worker, job: JobRow, attempt: number): Manner {
+function mannerOf({ world, random }: Worker, job: ClaimedJob['job'], attempt: number): Manner {
   const { jobId } = job;
   const succeeded: Report = { jobId, attempt, kind: 'succeeded', result: null };
   const isGood = !world.chaos.isOn || random.happens(0.4);

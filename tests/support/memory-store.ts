@@ -24,7 +24,7 @@ import type {
   HeldStore,
 } from '../../services/core/ports/held-store.ts';
 import type { DeadLetter, FinishedJob, HistoryStore } from '../../services/core/ports/history-store.ts';
-import type { ApplyResult, CohortStore, JobReader } from '../../services/core/ports/job-store.ts';
+import type { ApplyResult, CohortStore, JobReader, TermsReader } from '../../services/core/ports/job-store.ts';
 import type { JobKey, KeyStore } from '../../services/core/ports/key-store.ts';
 import type { QueueSettings } from '../../services/core/domain/queue-settings.ts';
 import type { AuditEntry, AuditLog } from '../../services/core/ports/audit-log.ts';
@@ -165,12 +165,13 @@ export class MemoryStores {
       this.#write('cohorts.apply', [cohort, operations], () => this.#apply(cohort, operations)),
   };
 
-  readonly jobs: JobReader = {
+  readonly jobs: JobReader & TermsReader = {
     read: (jobIds, options) =>
       this.#read('jobs.read', [jobIds, options], () => {
         const found = jobIds.map((jobId) => this.rows.get(jobId)).filter((row) => row !== undefined);
         return new Map(found.map((row) => [row.jobId, row]));
       }),
+    readTerms: (jobIds) => this.jobs.read(jobIds),
   };
 
   readonly scheduleCohorts: ScheduleStore = {

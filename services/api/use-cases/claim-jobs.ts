@@ -6,7 +6,7 @@ import { HEARTBEATS_PER_LEASE, SECOND_MS } from '../../core/domain/limits.ts';
 import type { EpochMs } from '../../core/domain/time.ts';
 import { CancelReason, type WaitingCanceller } from '../../core/moves/cancel-waiting.ts';
 import type { Clock } from '../../core/ports/clock.ts';
-import type { JobReader } from '../../core/ports/job-store.ts';
+import type { JobReader, JobTerms, TermsReader } from '../../core/ports/job-store.ts';
 import type { Random } from '../../core/ports/random.ts';
 import type { Telemetry } from '../../core/ports/telemetry.ts';
 import type { Rounds } from '../../core/rounds/rounds.ts';
@@ -19,7 +19,7 @@ import { attemptRefused, jobNotFound } from './worker-refusals.ts';
 
 export interface ClaimJobsParts {
   readonly rounds: Rounds;
-  readonly reader: JobReader;
+  readonly reader: JobReader & TermsReader;
   readonly timers: Timers;
   readonly canceller: WaitingCanceller;
   readonly claimed: ClaimedJobs;
@@ -42,34 +42,50 @@ export class JobClaimer {
     this.#parts = parts;
   }
 
-  async claim(items: readonly ClaimItem[], worker: string): Promise<readonly Result<ClaimedJob>[]> {
-    const batch = await withStore(async () => ok(await this.#claimBatch(items, worker)));
+  /** @param read the jobs, where the caller has just read them. */
+  async claim(
+    items: readonly ClaimItem[],
+    worker: string,
+    read?: ReadonlyMap<string, JobTerms>,
+  ): Promise<readonly Result<ClaimedJob>[]> {
+    const batch = await withStore(async () => ok(await this.#claimBatch(items, worker, read)));
     return batch.ok ? batch.value : items.map(() => batch);
   }
 
-  async #claimBatch(items: readonly ClaimItem[], worker: string): Promise<readonly Result<ClaimedJob>[]> {
+  async #claimBatch(
+    items: readonly ClaimItem[],
+    worker: string,
+    read: ReadonlyMap<string, JobTerms> | undefined,
+  ): Promise<readonly Result<ClaimedJob>[]> {
     const { reader, timers, clock } = this.#parts;
-    const rows = await reader.read(items.map((item) => item.jobId));
+    const terms = read ?? (await reader.readTerms(items.map((item) => item.jobId)));
     const startedAt = clock.now();
-    const eligible = items.flatMap((item) => {
-      const row = rows.get(item.jobId);
-      return row !== undefined && mayClaim(row, item) && !isExpired(row, startedAt) ? [row] : [];
+    const isEligible = (job: JobTerms | undefined, item: ClaimItem): job is JobTerms =>
+      job !== undefined && mayClaim(job, item) && !isExpired(job, startedAt);
+    // What to say of the others stands in their whole rows.
+    const others = items.filter((item) => !isEligible(terms.get(item.jobId), item)).map((item) => item.jobId);
+    const rows = others.length === 0 ? NO_ROWS : await reader.read(others);
+    const eligible = items.map((item) => {
+      const job = rows.get(item.jobId) ?? terms.get(item.jobId);
+      return isEligible(job, item) ? job : null;
     });
-    const armed =
-      eligible.length === 0 ? null : await timers.armDeadlines(eligible.map((row) => leaseDeadline(row, startedAt)));
+    const deadlines = eligible.flatMap((job) => (job === null ? [] : [leaseDeadline(job, startedAt)]));
+    const armed = deadlines.length === 0 ? null : await timers.armDeadlines(deadlines);
     return Promise.all(
-      items.map(async (item) => {
+      items.map(async (item, index) => {
+        const job = eligible[index] ?? null;
+        if (job !== null && armed !== null) {
+          return withStore(() => this.#claimOne(job, item, worker, startedAt, armed));
+        }
         const row = rows.get(item.jobId);
         if (row === undefined) return refused(jobNotFound(item.jobId));
-        if (isExpired(row, startedAt)) return withStore(() => this.#expire(row, item));
-        if (!mayClaim(row, item) || armed === null) return this.#answerLost(row, item);
-        return withStore(() => this.#claimOne(row, item, worker, startedAt, armed));
+        return isExpired(row, startedAt) ? withStore(() => this.#expire(row, item)) : this.#answerLost(row, item);
       }),
     );
   }
 
   async #claimOne(
-    row: JobRow,
+    row: JobTerms,
     item: ClaimItem,
     worker: string,
     startedAt: EpochMs,
@@ -119,7 +135,7 @@ export class JobClaimer {
     return refused(problem.code === 'attempt_timed_out' ? { ...problem, code: 'lease_lost', detail: LOST } : problem);
   }
 
-  #answerClaimed(row: JobRow, attempt: number, startedAt: EpochMs): Result<ClaimedJob> {
+  #answerClaimed(row: JobTerms, attempt: number, startedAt: EpochMs): Result<ClaimedJob> {
     this.#parts.claimed.remember(row, attempt, startedAt);
     return ok({
       job: row,
@@ -130,14 +146,16 @@ export class JobClaimer {
   }
 }
 
+const NO_ROWS: ReadonlyMap<string, JobRow> = new Map();
+
 const LOST = 'Somebody else claimed this attempt, or it is over. Leave the job to them.';
 
-function mayClaim(row: JobRow, item: ClaimItem): boolean {
+function mayClaim(row: JobTerms, item: ClaimItem): boolean {
   return row.status === JobStatus.enqueued && row.attempt === item.attempt - 1;
 }
 
 /** The claim's timer, at the earlier of lease and time limit. */
-function leaseDeadline(row: JobRow, startedAt: EpochMs): DeadlineEntry {
+function leaseDeadline(row: JobTerms, startedAt: EpochMs): DeadlineEntry {
   const at = startedAt + Math.min(row.leaseS, row.timeoutS) * SECOND_MS;
   return { jobId: row.jobId, shard: row.shard, at, publishedAt: null };
 }

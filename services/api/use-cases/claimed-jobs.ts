@@ -15,7 +15,7 @@ const KEPT_MAX = 20_000;
 export class ClaimedJobs {
   readonly #attempts = new LRUCache<string, ClaimedAttempt>({ max: KEPT_MAX });
 
-  remember(row: JobRow, attempt: number, startedAt: EpochMs): ClaimedAttempt {
+  remember(row: ClaimedAttempt['job'], attempt: number, startedAt: EpochMs): ClaimedAttempt {
     const { jobId, queue, priority, runAt, scheduledFor, leaseS, timeoutS } = row;
     const claimed: ClaimedAttempt = {
       job: { jobId, queue, priority, runAt, scheduledFor, leaseS, timeoutS },

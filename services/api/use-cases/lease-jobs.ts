@@ -2,7 +2,7 @@ import { ok, refused, type Result } from '../../core/contract/problems.ts';
 import { ANSWER_MAX_BYTES, SECOND_MS } from '../../core/domain/limits.ts';
 import { msBetween, type MonotonicMs } from '../../core/domain/time.ts';
 import type { Clock } from '../../core/ports/clock.ts';
-import type { JobReader } from '../../core/ports/job-store.ts';
+import type { JobTerms, TermsReader } from '../../core/ports/job-store.ts';
 import { BusError, type PulledMessage, type ReadyQueue } from '../../core/ports/ready-queue.ts';
 import type { JobClaimer } from './claim-jobs.ts';
 import { withStore } from './store-problems.ts';
@@ -10,7 +10,7 @@ import type { ClaimedJob, LeaseRequest } from './types.ts';
 
 export interface LeaseJobsParts {
   readonly queue: ReadyQueue;
-  readonly reader: JobReader;
+  readonly reader: TermsReader;
   readonly claimer: JobClaimer;
   readonly clock: Clock;
 }
@@ -54,16 +54,17 @@ export class JobLeaser {
   }
 
   async #claim(request: LeaseRequest, messages: readonly PulledMessage[]): Promise<readonly ClaimedJob[]> {
-    const fitting = request.signal.aborted ? [] : await this.#fitting(messages);
+    const terms = request.signal.aborted ? null : await this.#parts.reader.readTerms(messages.map(jobIdOf));
+    const fitting = terms === null ? [] : fittingOf(messages, terms);
     // For another call, or another worker.
     for (const message of messages) if (!fitting.includes(message)) message.nakAfter(0);
-    if (fitting.length === 0) return [];
+    if (terms === null || fitting.length === 0) return [];
     const items = fitting.map(({ message: { jobId, attempt } }) => ({
       jobId,
       attempt,
       claimId: request.claimId,
     }));
-    const results = await this.#parts.claimer.claim(items, request.worker);
+    const results = await this.#parts.claimer.claim(items, request.worker, terms);
     return results.flatMap((result, index) => {
       const undecided = !result.ok && isUndecided(result.problem.code);
       if (undecided) fitting[index]?.nakAfter(GIVE_BACK_MS);
@@ -72,19 +73,22 @@ export class JobLeaser {
     });
   }
 
-  /** As many of the first messages as fit into one answer by their payloads' sizes; always the first. */
-  async #fitting(messages: readonly PulledMessage[]): Promise<readonly PulledMessage[]> {
-    const rows = await this.#parts.reader.read(messages.map(({ message }) => message.jobId));
-    let bytes = 0;
-    return messages.filter(({ message }, index) => {
-      bytes += rows.get(message.jobId)?.payloadBytes ?? 0;
-      return index === 0 || bytes <= ANSWER_MAX_BYTES;
-    });
-  }
-
   #sinceMs(startedAt: MonotonicMs): number {
     return msBetween(startedAt, this.#parts.clock.monotonic());
   }
+}
+
+function jobIdOf({ message }: PulledMessage): string {
+  return message.jobId;
+}
+
+/** As many of the first messages as fit into one answer by their payloads' sizes; always the first. */
+function fittingOf(messages: readonly PulledMessage[], terms: ReadonlyMap<string, JobTerms>): readonly PulledMessage[] {
+  let bytes = 0;
+  return messages.filter((message, index) => {
+    bytes += terms.get(jobIdOf(message))?.payloadBytes ?? 0;
+    return index === 0 || bytes <= ANSWER_MAX_BYTES;
+  });
 }
 
 function isUndecided(code: string): boolean {

@@ -3,6 +3,7 @@ import type { JobRow, RetryPolicy } from '../../core/domain/job.ts';
 import type { JobStatus, Outcome, Priority } from '../../core/domain/job-status.ts';
 import type { JobDefaults, QueueSettings } from '../../core/domain/queue-settings.ts';
 import type { EpochMs } from '../../core/domain/time.ts';
+import type { JobTerms } from '../../core/ports/job-store.ts';
 import type { DeadLetter } from '../../core/ports/history-store.ts';
 import type { ReadyConsumer } from '../../core/ports/ready-queue.ts';
 
@@ -167,7 +168,7 @@ export interface ClaimItem {
 }
 
 export interface ClaimedJob {
-  readonly job: JobRow;
+  readonly job: JobTerms;
   readonly attempt: number;
   /** A lower bound by our own clock; Cassandra's clock decides. */
   readonly leaseUntil: EpochMs;

@@ -190,7 +190,7 @@ function expectDead({ status, attempt, runAt, finishedAt }: JobRow): Replay['exp
 }
 
 /** Whether a job that waits must not be started any more. */
-export function isExpired(row: JobRow, now: EpochMs): boolean {
+export function isExpired(row: Pick<JobRow, 'status' | 'expiresAt'>, now: EpochMs): boolean {
   const waits = row.status === JobStatus.scheduled || row.status === JobStatus.enqueued;
   return waits && row.expiresAt !== null && row.expiresAt <= now;
 }

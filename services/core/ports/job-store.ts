@@ -5,4 +5,31 @@ import type { ApplyResultOf, CohortReader, CohortTable } from './cohort-table.ts
 /** The table `jobs`. */
 export type CohortStore = CohortTable<Operation, ConditionColumns>;
 export type JobReader = CohortReader<JobRow>;
+
+/** What a claim asks of a job, and what its worker is told: a third of the row's columns, at less than half the cost. */
+export type JobTerms = Pick<
+  JobRow,
+  | 'jobId'
+  | 'queue'
+  | 'priority'
+  | 'payload'
+  | 'payloadBytes'
+  | 'labels'
+  | 'idempotencyKey'
+  | 'runAt'
+  | 'scheduledFor'
+  | 'shard'
+  | 'status'
+  | 'attempt'
+  | 'maxAttempts'
+  | 'timeoutS'
+  | 'leaseS'
+  | 'traceparent'
+  | 'expiresAt'
+>;
+
+export interface TermsReader {
+  /** As JobReader.read, at LOCAL_QUORUM. Throws StoreError. */
+  readTerms(jobIds: readonly string[]): Promise<ReadonlyMap<string, JobTerms>>;
+}
 export type ApplyResult = ApplyResultOf<ConditionColumns>;

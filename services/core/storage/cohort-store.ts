@@ -1,15 +1,15 @@
-import type { CohortStore, JobReader } from '../ports/job-store.ts';
+import type { CohortStore, JobReader, JobTerms, TermsReader } from '../ports/job-store.ts';
 import type { ScheduleReader, ScheduleStore } from '../ports/schedule-store.ts';
-import { createCohortTable } from './cohort-table.ts';
-import { operationStatement, readJobs } from './cql/job-statements.ts';
+import { createCohortTable, readByCohort } from './cohort-table.ts';
+import { operationStatement, readJobs, readTerms } from './cql/job-statements.ts';
 import { readSchedules, scheduleOperationStatement } from './cql/schedule-statements.ts';
-import { decodeConditionColumns, decodeJob } from './row-codec.ts';
+import { decodeConditionColumns, decodeJob, decodeTerms } from './row-codec.ts';
 import { decodeSchedule, decodeScheduleColumns } from './schedule-codec.ts';
 import type { Session } from './session.ts';
 
 /** The ports of the table `jobs`. */
-export function createCohortStore(session: Session): CohortStore & JobReader {
-  return createCohortTable(session, {
+export function createCohortStore(session: Session): CohortStore & JobReader & TermsReader {
+  const table = createCohortTable(session, {
     idColumn: 'job_id',
     idOf: ({ jobId }) => jobId,
     statement: operationStatement,
@@ -18,6 +18,8 @@ export function createCohortStore(session: Session): CohortStore & JobReader {
     storedId: ({ jobId }) => jobId,
     decodeColumns: decodeConditionColumns,
   });
+  const terms = { readStatement: readTerms, decode: decodeTerms, storedId: ({ jobId }: JobTerms) => jobId };
+  return { ...table, readTerms: (jobIds) => readByCohort(session, terms, jobIds) };
 }
 
 /** The ports of the table `schedules`. */

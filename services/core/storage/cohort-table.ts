@@ -1,5 +1,5 @@
 import { cohortOf } from '../domain/ids.ts';
-import type { ApplyResultOf, CohortReader, CohortTable } from '../ports/cohort-table.ts';
+import type { ApplyResultOf, CohortReader, CohortTable, ReadOptions } from '../ports/cohort-table.ts';
 import type { Session } from './session.ts';
 import type { Bound, Row } from './statement.ts';
 import { text } from './row-codec.ts';
@@ -27,15 +27,31 @@ export function createCohortTable<Operation, Stored, Columns>(
       const rows = await session.conditional(operations.map(rules.statement));
       return rows === null ? { applied: true } : { applied: false, rows: foundRows(rows, operations, rules) };
     },
-    async read(ids, options) {
-      const cohorts = Map.groupBy(new Set(ids), cohortOf);
-      const rows = await Promise.all(
-        Array.from(cohorts, ([cohort, members]) => session.read(rules.readStatement(cohort, members), options)),
-      );
-      const stored = rows.flat().map(rules.decode);
-      return new Map(stored.map((row) => [rules.storedId(row), row]));
-    },
+    read: (ids, options) => readByCohort(session, rules, ids, options),
   };
+}
+
+type ReadRules<Stored> = Pick<CohortTableRules<never, Stored, never>, 'readStatement' | 'decode' | 'storedId'>;
+
+/** The rows that exist, by id: one read for each cohort. */
+export async function readByCohort<Stored>(
+  session: Session,
+  { readStatement, decode, storedId }: ReadRules<Stored>,
+  ids: readonly string[],
+  options?: ReadOptions,
+): Promise<ReadonlyMap<string, Stored>> {
+  const cohorts = Map.groupBy(new Set(ids), cohortOf);
+  const pages = await Promise.all(
+    Array.from(cohorts, ([cohort, members]) => session.read(readStatement(cohort, members), options)),
+  );
+  const found = new Map<string, Stored>();
+  for (const rows of pages) {
+    for (const row of rows) {
+      const stored = decode(row);
+      found.set(storedId(stored), stored);
+    }
+  }
+  return found;
 }
 
 /**

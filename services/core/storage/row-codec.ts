@@ -3,6 +3,7 @@ import type { JobStatus, Outcome, Priority } from '../domain/job-status.ts';
 import type { ConditionColumns } from '../domain/operation.ts';
 import type { OnOverlap } from '../domain/schedule.ts';
 import type { EpochMs } from '../domain/time.ts';
+import type { JobTerms } from '../ports/job-store.ts';
 import type { Row } from './statement.ts';
 
 // JobRow <-> the columns of `jobs`. What is null or empty stays unset in an insert: a bound null writes a tombstone.
@@ -61,21 +62,36 @@ const JOB_ENCODERS = Object.values(JOB_ENCODING);
 
 export const JOB_COLUMNS: readonly string[] = Object.keys(JOB_ENCODING);
 
-/** The values of JOB_COLUMNS. */
-export function encodeJob(job: JobRow): unknown[] {
-  return JOB_ENCODERS.map((encode) => encode(job));
+/** What most jobs lack when they are created: every column bound costs both ends, an unset one too. */
+const RARE_AT_FIRST = new Set([
+  ...['target', 'labels', 'idempotency_key', 'traceparent', 'request_hash', 'expires_at'],
+  ...['lease_until', 'deadline_at', 'worker', 'last_error', 'result', 'progress', 'reason', 'finished_at'],
+  ...['schedule_id', 'on_overlap', 'waits_for', 'slot_until', 'bulk_marks', 'starts', 'ends'],
+]);
+export const PLAIN_JOB_COLUMNS: readonly string[] = JOB_COLUMNS.filter((column) => !RARE_AT_FIRST.has(column));
+const IS_RARE: readonly boolean[] = JOB_COLUMNS.map((column) => RARE_AT_FIRST.has(column));
+
+/** The values of PLAIN_JOB_COLUMNS where the job has no others, else those of JOB_COLUMNS. */
+export function encodeJob(job: JobRow): { readonly isPlain: boolean; readonly values: readonly unknown[] } {
+  const values = JOB_ENCODERS.map((encode) => encode(job));
+  const isPlain = values.every((value, index) => value === undefined || IS_RARE[index] === false);
+  return { isPlain, values: isPlain ? values.filter((_, index) => IS_RARE[index] === false) : values };
 }
 
-export function decodeJob(row: Row): JobRow {
+/** The columns of JobTerms. */
+export const TERMS_COLUMNS: readonly string[] = [
+  ...['job_id', 'queue', 'priority', 'payload', 'payload_bytes', 'labels', 'idempotency_key', 'run_at'],
+  ...['scheduled_for', 'shard', 'status', 'attempt', 'max_attempts', 'timeout_s', 'lease_s', 'traceparent'],
+  'expires_at',
+];
+
+export function decodeTerms(row: Row): JobTerms {
   return {
-    cohort: text(row, 'cohort'),
     jobId: text(row, 'job_id'),
-    owner: text(row, 'owner'),
     queue: text(row, 'queue'),
     priority: text(row, 'priority') as Priority,
     payload: textOrNull(row, 'payload'),
     payloadBytes: number(row, 'payload_bytes'),
-    target: textOrNull(row, 'target'),
     labels: Object.fromEntries(entries<string, string>(row, 'labels')),
     idempotencyKey: textOrNull(row, 'idempotency_key'),
     runAt: time(row, 'run_at'),
@@ -83,13 +99,24 @@ export function decodeJob(row: Row): JobRow {
     shard: number(row, 'shard'),
     status: text(row, 'status') as JobStatus,
     attempt: number(row, 'attempt'),
+    maxAttempts: number(row, 'max_attempts'),
+    timeoutS: number(row, 'timeout_s'),
+    leaseS: number(row, 'lease_s'),
+    traceparent: textOrNull(row, 'traceparent'),
+    expiresAt: timeOrNull(row, 'expires_at'),
+  };
+}
+
+export function decodeJob(row: Row): JobRow {
+  return {
+    ...decodeTerms(row),
+    cohort: text(row, 'cohort'),
+    owner: text(row, 'owner'),
+    target: textOrNull(row, 'target'),
     tries: number(row, 'tries'),
     lapses: number(row, 'lapses'),
     lostClaims: number(row, 'lost_claims'),
     heard: flag(row, 'heard'),
-    maxAttempts: number(row, 'max_attempts'),
-    timeoutS: number(row, 'timeout_s'),
-    leaseS: number(row, 'lease_s'),
     retry: decodeRetry(value(row, 'retry') as StoredRetry),
     leaseUntil: timeOrNull(row, 'lease_until'),
     deadlineAt: timeOrNull(row, 'deadline_at'),
@@ -103,10 +130,8 @@ export function decodeJob(row: Row): JobRow {
     onOverlap: textOrNull(row, 'on_overlap') as OnOverlap | null,
     waitsFor: textOrNull(row, 'waits_for'),
     slotUntil: timeOrNull(row, 'slot_until'),
-    traceparent: textOrNull(row, 'traceparent'),
     createToken: text(row, 'create_token'),
     requestHash: textOrNull(row, 'request_hash'),
-    expiresAt: timeOrNull(row, 'expires_at'),
     createdAt: time(row, 'created_at'),
     enqueuedAt: timeOrNull(row, 'enqueued_at'),
     finishedAt: timeOrNull(row, 'finished_at'),

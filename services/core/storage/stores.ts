@@ -2,7 +2,7 @@ import type { AuditLog } from '../ports/audit-log.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { HeldStore } from '../ports/held-store.ts';
 import type { HistoryStore } from '../ports/history-store.ts';
-import type { CohortStore, JobReader } from '../ports/job-store.ts';
+import type { CohortStore, JobReader, TermsReader } from '../ports/job-store.ts';
 import type { KeyStore } from '../ports/key-store.ts';
 import type { QueueStore } from '../ports/queue-store.ts';
 import type { ScheduleIndex } from '../ports/schedule-index.ts';
@@ -26,7 +26,7 @@ import { createCursorStore, createTimerStore } from './timer-store.ts';
 export interface Stores {
   /** For core/rounds alone: everybody else submits operations there. */
   readonly cohorts: CohortStore;
-  readonly jobs: JobReader;
+  readonly jobs: JobReader & TermsReader;
   /** For core/rounds alone, too. */
   readonly scheduleCohorts: ScheduleStore;
   readonly schedules: ScheduleReader;

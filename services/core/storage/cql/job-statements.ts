@@ -17,26 +17,47 @@ import {
   type Succeed,
 } from '../../domain/operation.ts';
 import { cohortOf } from '../../domain/ids.ts';
-import { encodeEnd, encodeJob, encodeRetry, encodeStart, JOB_COLUMNS, mapOrUnset, timestamp } from '../row-codec.ts';
+import {
+  encodeEnd,
+  encodeJob,
+  encodeRetry,
+  encodeStart,
+  JOB_COLUMNS,
+  mapOrUnset,
+  PLAIN_JOB_COLUMNS,
+  TERMS_COLUMNS,
+  timestamp,
+} from '../row-codec.ts';
 import type { Bound } from '../statement.ts';
 
 // The table `jobs`: LWT only, LOCAL_QUORUM with LOCAL_SERIAL, never re-sent by the driver (session.conditional). Facts probed
 // on Cassandra 5.0.8, alone and in batches: durations add to toTimestamp(now()) only with the cast; a condition may compare a
 // column with such a sum, but not a function with a value; unset values leave cells alone, null in a map takes an entry out.
 
-const CREATE = `INSERT INTO jobs (${JOB_COLUMNS.join(', ')}) VALUES (${JOB_COLUMNS.map(() => '?').join(', ')}) IF NOT EXISTS`;
+function createCql(columns: readonly string[]): string {
+  return `INSERT INTO jobs (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')}) IF NOT EXISTS`;
+}
+
+const CREATE = createCql(JOB_COLUMNS);
+const CREATE_PLAIN = createCql(PLAIN_JOB_COLUMNS);
 
 const ENQUEUE = `
   UPDATE jobs SET status = 'enqueued', enqueued_at = ?
   WHERE cohort = ? AND job_id = ?
   IF status = 'scheduled' AND queue = ? AND attempt = ? AND run_at <= ?`;
 
-const CLAIM = `
+function claimCql(history: string): string {
+  return `
   UPDATE jobs SET status = 'running', attempt = ?, worker = ?, heard = false,
     lease_until = toTimestamp(now()) + (duration)?, deadline_at = toTimestamp(now()) + (duration)?,
-    starts[?] = ?, starts[?] = ?, ends[?] = ?
+    ${history}
   WHERE cohort = ? AND job_id = ?
   IF status = 'enqueued' AND attempt = ?`;
+}
+
+const CLAIM = claimCql('starts[?] = ?');
+/** Once an attempt is old enough to fall out of the history. */
+const CLAIM_AND_FORGET = claimCql('starts[?] = ?, starts[?] = null, ends[?] = null');
 
 /**
  * `<=`: two heartbeats of one millisecond both apply, and the lease moves back with neither. Past its time limit an attempt
@@ -104,11 +125,14 @@ const DISCARD = `
   IF status = 'dead' AND attempt = ? AND run_at = ? AND finished_at = ?`;
 
 const READ_JOBS = `SELECT ${JOB_COLUMNS.join(', ')} FROM jobs WHERE cohort = ? AND job_id IN ?`;
+const READ_TERMS = `SELECT ${TERMS_COLUMNS.join(', ')} FROM jobs WHERE cohort = ? AND job_id IN ?`;
 
 export const JOB_STATEMENTS: readonly string[] = [
   CREATE,
+  CREATE_PLAIN,
   ENQUEUE,
   CLAIM,
+  CLAIM_AND_FORGET,
   HEARTBEAT,
   SUCCEED,
   ...Object.values(END_ATTEMPT),
@@ -118,10 +142,15 @@ export const JOB_STATEMENTS: readonly string[] = [
   REPLAY,
   DISCARD,
   READ_JOBS,
+  READ_TERMS,
 ];
 
 export function readJobs(cohort: string, jobIds: readonly string[]): Bound {
   return { cql: READ_JOBS, values: [cohort, jobIds] };
+}
+
+export function readTerms(cohort: string, jobIds: readonly string[]): Bound {
+  return { cql: READ_TERMS, values: [cohort, jobIds] };
 }
 
 export function operationStatement(operation: Operation): Bound {
@@ -152,7 +181,8 @@ export function operationStatement(operation: Operation): Bound {
 }
 
 function create({ job }: Create): Bound {
-  return { cql: CREATE, values: encodeJob(job) };
+  const { isPlain, values } = encodeJob(job);
+  return { cql: isPlain ? CREATE_PLAIN : CREATE, values };
 }
 
 function enqueue(operation: Enqueue): Bound {
@@ -171,10 +201,8 @@ function enqueue(operation: Enqueue): Bound {
 function claim(operation: Claim): Bound {
   const attempt = operation.attempt + 1;
   const forgotten = forgottenAttempt(attempt);
-  // Unset while nothing is old enough: a null would leave a tombstone in every claim.
-  const forget = forgotten > 0 ? null : undefined;
   return {
-    cql: CLAIM,
+    cql: forgotten > 0 ? CLAIM_AND_FORGET : CLAIM,
     values: [
       attempt,
       operation.worker,
@@ -182,10 +210,7 @@ function claim(operation: Claim): Bound {
       duration(operation.timeoutMs),
       attempt,
       encodeStart(operation),
-      forgotten,
-      forget,
-      forgotten,
-      forget,
+      ...(forgotten > 0 ? [forgotten, forgotten] : []),
       ...key(operation),
       operation.attempt,
     ],
