@@ -117,9 +117,10 @@ describe('a lost answer of Cassandra', () => {
       const claim = async (): Promise<void> => {
         const id = await createJob(apiUrl, { queue: 'claimed' });
         const isLost = loses(CLAIM, id);
-        const { attempt } = await lease(apiUrl, 'claimed', 5);
+        const claimed = await lease(apiUrl, 'claimed', 5, 'claim-1');
         assert.ok(isLost());
-        assert.equal(attempt, 1);
+        assert.equal(claimed.attempt, 1);
+        assert.deepEqual(await lease(apiUrl, 'claimed', 5, 'claim-1'), claimed, 'had our answer been lost as well');
         assert.equal((await complete(apiUrl, id)).status, 200);
         await assertOneAttempt(apiUrl, id);
       };
@@ -168,8 +169,9 @@ async function idsOf(apiUrl: string, queue: string): Promise<readonly string[]> 
   return ids;
 }
 
-async function lease(apiUrl: string, queue: string, waitS: number): Promise<Claimed> {
-  const { status, body } = await call('POST', `${apiUrl}/queues/${queue}/lease`, { worker: 'w', wait_s: waitS });
+async function lease(apiUrl: string, queue: string, waitS: number, claimId?: string): Promise<Claimed> {
+  const request = { worker: 'w', wait_s: waitS, claim_id: claimId };
+  const { status, body } = await call('POST', `${apiUrl}/queues/${queue}/lease`, request);
   assert.equal(status, 200, JSON.stringify(body));
   const [job] = body as unknown as readonly Claimed[];
   assert.ok(job !== undefined, `nothing to lease from ${queue}`);

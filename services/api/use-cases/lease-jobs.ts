@@ -5,7 +5,7 @@ import type { Clock } from '../../core/ports/clock.ts';
 import type { JobTerms, TermsReader } from '../../core/ports/job-store.ts';
 import { BusError, type PulledMessage, type ReadyQueue } from '../../core/ports/ready-queue.ts';
 import type { JobClaimer } from './claim-jobs.ts';
-import { withStore } from './store-problems.ts';
+import { isUndecided, withStore } from './store-problems.ts';
 import type { ClaimedJob, LeaseRequest } from './types.ts';
 
 export interface LeaseJobsParts {
@@ -89,8 +89,4 @@ function fittingOf(messages: readonly PulledMessage[], terms: ReadonlyMap<string
     bytes += terms.get(jobIdOf(message))?.payloadBytes ?? 0;
     return index === 0 || bytes <= ANSWER_MAX_BYTES;
   });
-}
-
-function isUndecided(code: string): boolean {
-  return code === 'store_unavailable' || code === 'outcome_unknown' || code === 'too_many_requests';
 }

@@ -1,4 +1,4 @@
-import { refused, type Problem } from '../../core/contract/problems.ts';
+import { refused, type Problem, type ProblemCode } from '../../core/contract/problems.ts';
 import { StoreError } from '../../core/ports/store-error.ts';
 import type { RoundOutcome } from '../../core/rounds/rounds.ts';
 
@@ -44,4 +44,9 @@ function storeUnavailable(): Problem {
     detail: 'The store cannot do this now.',
     retryAfterS: RETRY_AFTER_S,
   };
+}
+
+/** Whether the store could not tell, so that asking again may. */
+export function isUndecided(code: ProblemCode): boolean {
+  return code === 'store_unavailable' || code === 'outcome_unknown' || code === 'too_many_requests';
 }

@@ -9,6 +9,7 @@ import type { JobCreator } from './create-job.ts';
 import type { JobLeaser } from './lease-jobs.ts';
 import type { JobLister } from './list-jobs.ts';
 import type { QueueManager } from './manage-queues.ts';
+import { RepeatableLeases } from './repeatable-leases.ts';
 import type { JobReporter } from './report-jobs.ts';
 import { withStore } from './store-problems.ts';
 import type { UseCases } from './types.ts';
@@ -27,6 +28,7 @@ export function makeUseCases(parts: {
   book: QueueBook;
 }): UseCases {
   const { creator, canceller, claimer, reporter, changer, leaser, lister, reader, queues, book } = parts;
+  const leases = new RepeatableLeases({ leaser, claimer });
   return {
     createJob: (request) => creator.create(request),
     findJobByKey: (owner, key) => creator.findByKey(owner, key),
@@ -36,7 +38,7 @@ export function makeUseCases(parts: {
     runJobNow: (jobId) => changer.runNow(jobId),
     replayJob: (jobId, changes) => changer.replay(jobId, changes),
     releaseJobs: (items) => reporter.release(items),
-    leaseJobs: (request) => leaser.lease(request),
+    leaseJobs: (request) => leases.lease(request),
     listJobs: (request) => lister.list(request),
     listDeadLetters: (request) => lister.listDeadLetters(request),
     cancelJob: (jobId) => canceller.cancel(jobId),
