@@ -31,8 +31,15 @@ async function readSchemaVersion(session: Pick<Session, 'read'>): Promise<number
     const rows = await session.read({ cql: READ_SCHEMA_VERSION, values: [] });
     return Math.max(0, ...rows.map((row) => Number(row.get('version'))));
   } catch (error) {
-    // The list of versions comes into being with the first one: no table, no version.
-    if (error instanceof StoreError && error.kind === 'invalid' && /schema_migrations/.test(error.message)) return 0;
+    if (error instanceof StoreError && isOfMissingTable(error)) return 0;
     throw error;
   }
+}
+
+/**
+ * The list of versions comes into being with the first one: no table, no version. Where a table has gone under a statement that
+ * was prepared, the driver prepares it again by itself, and tells of it when it cannot.
+ */
+function isOfMissingTable({ kind, message }: StoreError): boolean {
+  return (kind === 'invalid' && /schema_migrations/.test(message)) || /Prepared query .* not found/.test(message);
 }
