@@ -1,8 +1,9 @@
-import { createServer, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { Compose, ServiceContext } from '../core/runtime/run-service.ts';
 import { listen } from '../core/runtime/listen.ts';
 import { buildApp } from './app.ts';
 import type { ApiParts } from './compose.ts';
+import { refuseMalformed } from './middleware/malformed-request.ts';
 
 /** A request must have arrived whole within this. */
 const REQUEST_TIMEOUT_MS = 30_000;
@@ -25,11 +26,19 @@ export async function serveApi(context: ServiceContext, { useCases, schemaVersio
   });
   const server = createServer({ requestTimeout: REQUEST_TIMEOUT_MS, keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS });
   const inHand = new Set<ServerResponse>();
-  server.on('request', (request, response) => {
+  const answer = (request: IncomingMessage, response: ServerResponse): void => {
     if (stopping.aborted) closeAfter(response);
     inHand.add(response);
     response.once('close', () => inHand.delete(response));
     app(request, response);
+  };
+  server.on('request', answer);
+  // Whatever else a client expects than to go on: it gets the answer all the same.
+  server.on('checkExpectation', answer);
+  server.on('clientError', (error, socket) => {
+    const isAnswering = [...inHand].some((response) => response.socket === socket && response.headersSent);
+    if (isAnswering) socket.destroy();
+    else refuseMalformed(error, socket);
   });
   const { host, port } = await listen(server, config.api, 'PUNCTUAL_API_HOST or PUNCTUAL_API_PORT');
   context.onStop('http server', async () => {

@@ -180,6 +180,20 @@ describe('POST /jobs', () => {
     ]);
   });
 
+  it('takes a number beyond all doubles for none, and tells apart what values and what keys may hold', async (test) => {
+    const api = await serveApi(test);
+    for (const [body, fault] of [
+      ['{"queue":"q","delay_s":1e400}', 'delay_s: must be a number, not one beyond all that can be told'],
+      ['{"queue":"q","labels":{"a":"b\\n"}}', 'labels.a: must be text without control characters'],
+      [
+        '{"queue":"q","labels":{"__proto__":"b"}}',
+        'labels.__proto__: is a key, and keys must be text without control characters, and not __proto__',
+      ],
+    ] as const) {
+      assert.equal((await api.call('POST', '/jobs', { body })).body['detail'], fault);
+    }
+  });
+
   it('refuses what is out of range or of another type, one by one', async (test) => {
     const api = await serveApi(test);
     const wrong: readonly object[] = [

@@ -282,7 +282,7 @@ describe('a report', () => {
       results.map(({ status, replayed, error }) => [status, replayed, error?.['detail']]),
       [
         [200, true, undefined],
-        [400, undefined, 'error: is required with ok: false'],
+        [400, undefined, 'items[1].error: is required with ok: false'],
         [200, true, undefined],
       ],
     );

@@ -21,6 +21,10 @@ describe('an instant on the wire', () => {
     assert.equal(utc('2026-01-01T00:00:00.000123+00:00'), '2026-01-01T00:00:00.000Z');
   });
 
+  it('tells of the + that a query makes a space of', () => {
+    assert.match(utc('2026-01-01T00:00:00 01:00'), /^refused: .*; in a query, \+ is written %2B$/);
+  });
+
   for (const text of [
     '2026-01-01',
     '2026-01-01T00:00:00',

@@ -1,4 +1,4 @@
-import type { Problem } from '../../core/contract/problems.ts';
+import type { FieldError, Problem } from '../../core/contract/problems.ts';
 import { fieldPath } from './raw-json.ts';
 import type { Violation } from './violation-text.ts';
 
@@ -7,7 +7,19 @@ const ERRORS_TOLD_MAX = 20;
 const SUMMED_UP_MAX = 3;
 
 export function invalidRequest(violations: readonly Violation[]): Problem {
-  const errors = violations.slice(0, ERRORS_TOLD_MAX).map(({ path, message }) => ({ field: fieldPath(path), message }));
+  return blaming(
+    violations.slice(0, ERRORS_TOLD_MAX).map(({ path, message }) => ({ field: fieldPath(path), message })),
+  );
+}
+
+/** The refusal of an item, with its fields named from the body on: `items[3].error`. */
+export function ofItem(list: string, index: number, problem: Problem): Problem {
+  const { errors } = problem;
+  if (errors === undefined) return problem;
+  return blaming(errors.map(({ field, message }) => ({ field: `${list}[${index}].${field}`, message })));
+}
+
+function blaming(errors: readonly FieldError[]): Problem {
   const detail = errors
     .slice(0, SUMMED_UP_MAX)
     .map(({ field, message }) => `${field}: ${message}`)

@@ -50,11 +50,10 @@ export function scanRawMembers(text: string, place: RawMemberPlace): Scanned {
   const raw = new Map<number, string>();
   const items = new Map<number, string>();
   const stack: Frame[] = [];
-  const faultAt = (key: string | number, message: string): Scanned => ({
-    raw,
-    items,
-    fault: { field: fieldPath([...stack.map((frame) => frame.at).slice(0, -1), key]), message },
-  });
+  const faultAt = (key: string | number | null, message: string): Scanned => {
+    const outer = stack.map((frame) => frame.at).slice(0, -1);
+    return { raw, items, fault: { field: fieldPath(key === null ? outer : [...outer, key]) || 'body', message } };
+  };
 
   for (;;) {
     const token: number = scanner.scan();
@@ -74,7 +73,7 @@ export function scanRawMembers(text: string, place: RawMemberPlace): Scanned {
       continue;
     } else if (token === Token.comma) {
       frame.entries += 1;
-      if (frame.entries >= ENTRIES_MAX) return faultAt(frame.at, `stands among more than ${ENTRIES_MAX} entries`);
+      if (frame.entries >= ENTRIES_MAX) return faultAt(null, `has more than ${ENTRIES_MAX} entries`);
       if (frame.keys === null) frame.at = frame.entries;
       else frame.expectsKey = true;
     } else if (frame.keys !== null && frame.expectsKey) {

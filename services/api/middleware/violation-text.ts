@@ -101,8 +101,13 @@ function typeText(type: string): string {
 function kindOf(value: unknown): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'an array';
-  if (typeof value === 'number') return Number.isInteger(value) ? 'a whole number' : 'a fraction';
+  if (typeof value === 'number') return kindOfNumber(value);
   return TYPE_TEXTS[typeof value] ?? typeof value;
+}
+
+function kindOfNumber(value: number): string {
+  if (!Number.isFinite(value)) return 'one beyond all that can be told';
+  return Number.isInteger(value) ? 'a whole number' : 'a fraction';
 }
 
 function rangeText(min: number | undefined, max: number | undefined): string {
@@ -111,7 +116,9 @@ function rangeText(min: number | undefined, max: number | undefined): string {
 }
 
 function formatText(format: string, text: string, subject: string): string {
-  if (format !== 'date-time') return `${subject} text without control characters, and not __proto__`;
+  if (format !== 'date-time') {
+    return `${subject} text without control characters${format === 'label-key' ? ', and not __proto__' : ''}`;
+  }
   const parsed = parseInstant(text);
   return parsed.ok ? 'is not valid' : parsed.fault;
 }

@@ -3,6 +3,7 @@ import { ok, type Problem, refused, type Result } from '../../core/contract/prob
 import type { BatchItem, BatchRequest, ClaimRequest } from '../../core/contract/wire.ts';
 import { OTHER_BODY_MAX_BYTES, WORKER_BODY_MAX_BYTES } from '../../core/domain/limits.ts';
 import { type Answer, itemProblem } from '../middleware/answer.ts';
+import { ofItem } from '../middleware/invalid-request.ts';
 import type { ApiRequest, Route } from '../middleware/operation-handler.ts';
 import type { HeartbeatAnswer, ReportAnswer, UseCases } from '../use-cases/types.ts';
 import { claimedJobJson } from './job-view.ts';
@@ -119,7 +120,9 @@ async function answerBatch<Request, Item, Value>(
   const { items } = body.value as unknown as BatchRequest<Request>;
   const parsed = items.map((item, index) => {
     const problem = itemProblems.get(index);
-    return problem === undefined ? parse(item, body.raw.get(index) ?? null) : refused(problem);
+    if (problem !== undefined) return refused(problem);
+    const result = parse(item, body.raw.get(index) ?? null);
+    return result.ok ? result : refused(ofItem(LIST, index, result.problem));
   });
   const understood = parsed.flatMap((item) => (item.ok ? [item.value] : []));
   const results = understood.length === 0 ? [] : await work(understood, request);

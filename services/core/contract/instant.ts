@@ -10,7 +10,11 @@ export type ParsedInstant =
  */
 export function parseInstant(text: string): ParsedInstant {
   const parts = RFC3339.exec(text);
-  if (parts === null) return fault(`must be RFC 3339 with an offset, such as ${EXAMPLE}`);
+  if (parts === null) {
+    // In a query a + stands for a space.
+    const hint = / \d\d:\d\d$/.test(text) ? '; in a query, + is written %2B' : '';
+    return fault(`must be RFC 3339 with an offset, such as ${EXAMPLE}${hint}`);
+  }
   const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = parts.slice(1, 7).map(Number);
   if (second === 60) return fault('is a leap second, which no clock here has; use the second before or after it');
   const [fraction = '', sign = '+', offsetHours = '0', offsetMinutes = '0'] = parts.slice(7);

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { Agent, type IncomingMessage, request } from 'node:http';
+import { connect } from 'node:net';
 import { describe, it, type TestContext } from 'node:test';
 import { serveApi } from '../../services/api/serve.ts';
 import type { UseCases } from '../../services/api/use-cases/types.ts';
@@ -100,5 +101,45 @@ describe('the end of the api', () => {
     await get(`${url}/healthz`, agent);
     await lifecycle.stop('SIGTERM', 0);
     assert.deepEqual(exits, [0]);
+  });
+});
+
+/** Sends the bytes as they are, and reads until the connection ends. */
+async function sendRaw(url: string, bytes: string): Promise<string> {
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  socket.write(bytes);
+  const chunks: Buffer[] = [];
+  for await (const chunk of socket) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks).toString();
+}
+
+describe('R097 what is no request', () => {
+  it('is refused in the form of all refusals, before anything routes it', async (test) => {
+    const { url } = await serve(test);
+    const post = 'POST /jobs HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n';
+    for (const [bytes, detail] of [
+      ['GARBAGE\r\n\r\n', /^This is not a request in HTTP\/1\.1: /],
+      ['FOO /jobs HTTP/1.1\r\nhost: x\r\n\r\n', /Invalid method/],
+      ['GET /healthz HTTP/1.1\r\nhost: x\r\nx: a\x00b\r\n\r\n', /Invalid header value/],
+      [`GET /jobs?${'q'.repeat(20_000)} HTTP/1.1\r\nhost: x\r\n\r\n`, /^The path with its query, and the headers, may/],
+      [`GET /jobs HTTP/1.1\r\nhost: x\r\nx: ${'a'.repeat(20_000)}\r\n\r\n`, /may be at most 16384 bytes together/],
+      [`${post}content-length: -5\r\n\r\n`, /Content-Length/],
+      [`${post}content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`, /Content-Length/],
+      [`${post}transfer-encoding: chunked\r\n\r\nZZ\r\n\r\n`, /chunk size/],
+    ] as const) {
+      const [head = '', body = ''] = (await sendRaw(url, bytes)).split('\r\n\r\n');
+      assert.match(head, /^HTTP\/1\.1 400 Bad Request\r\n/, bytes.slice(0, 80));
+      assert.match(head, /content-type: application\/problem\+json/);
+      const problem = JSON.parse(body) as { readonly code: string; readonly status: number; readonly detail: string };
+      assert.deepEqual([problem.code, problem.status], ['invalid_request', 400]);
+      assert.match(problem.detail, detail);
+    }
+  });
+
+  it('is answered also when it expects what nobody knows', async (test) => {
+    const { url } = await serve(test);
+    const received = await sendRaw(url, 'GET /healthz HTTP/1.1\r\nhost: x\r\nexpect: tea\r\nconnection: close\r\n\r\n');
+    assert.match(received, /^HTTP\/1\.1 200 OK\r\n[^]*\{"status":"ok"\}$/);
   });
 });
