@@ -32,7 +32,7 @@ export async function composeUseCases(context: ServiceContext, lay: LayFoundatio
       cohorts.roundStarts(cohort);
     },
   });
-  const { stores, rounds, timers, publisher, ender, canceller, queue, gate, writeShards } = foundation;
+  const { stores, rounds, timers, publisher, ender, overlaps, canceller, queue, gate, writeShards } = foundation;
   const book = foundation.queueBook;
   const cohorts = new OpenCohorts({ clock, random, shards: writeShards, size: config.cohortSize });
   const reader = stores.jobs;
@@ -45,7 +45,19 @@ export async function composeUseCases(context: ServiceContext, lay: LayFoundatio
     creator: new JobCreator({ writer, keyed: new KeyedCalls(keys), keys, reader, clock, random, telemetry }),
     canceller: new JobCanceller({ rounds, reader, canceller }),
     claimer,
-    reporter: new JobReporter({ rounds, reader, ender, history, gate, claimed, clock, random, telemetry, log }),
+    reporter: new JobReporter({
+      rounds,
+      reader,
+      ender,
+      overlaps,
+      history,
+      gate,
+      claimed,
+      clock,
+      random,
+      telemetry,
+      log,
+    }),
     changer: new JobChanger({ reader, mover: new JobMover({ rounds, timers }), clock }),
     leaser: new JobLeaser({ queue, reader, claimer, clock }),
     lister: new JobLister({ timerStore: stores.timers, history, reader, shards: writeShards }),

@@ -1,9 +1,12 @@
 import { layFoundation, type LayFoundation } from '../core/foundation/foundation.ts';
 import { TICK_MS } from '../core/domain/limits.ts';
+import { OccurrenceWriter } from '../core/moves/occurrence-writer.ts';
+import { TimetableCache } from '../core/moves/timetable-cache.ts';
 import { ShardOwner } from '../core/ownership/shard-owner.ts';
 import { startLoop } from '../core/runtime/loop.ts';
 import type { Compose, ServiceContext } from '../core/runtime/run-service.ts';
 import { Dispatcher } from './dispatcher.ts';
+import { ScheduleFirer } from './schedule-firer.ts';
 
 /** Puts the dispatcher together: shard ownership tells it what to scan, one loop ticks it. */
 export async function composeDispatcher(
@@ -14,6 +17,24 @@ export async function composeDispatcher(
   const foundation = await lay(context, { busRequired: true });
   const { stores, rounds, timers, publisher, canceller, hints, leases, clusterStartedAt } = foundation;
 
+  const shards = foundation.writeShards;
+  const firer = new ScheduleFirer({
+    schedules: stores.schedules,
+    reader: stores.jobs,
+    rounds,
+    scheduleRounds: foundation.scheduleRounds,
+    occurrences: new OccurrenceWriter({ rounds, timers, publisher, clock, random, telemetry, shards }),
+    overlaps: foundation.overlaps,
+    canceller,
+    timetables: new TimetableCache(),
+    runs: stores.scheduleRuns,
+    timers,
+    gate: foundation.gate,
+    clock,
+    telemetry,
+    log,
+  });
+
   const dispatcher = new Dispatcher({
     timerStore: stores.timers,
     cursors: stores.cursors,
@@ -22,6 +43,7 @@ export async function composeDispatcher(
     timers,
     publisher,
     canceller,
+    firer,
     hints,
     clock,
     telemetry,

@@ -1,3 +1,4 @@
+import { cohortOf, isScheduleId } from '../core/domain/ids.ts';
 import type { JobRow } from '../core/domain/job.ts';
 import { CURSOR_SAVE_EVERY_MS, READ_AHEAD_MS, SECOND_MS, SHARD_ROWS_IN_MEMORY_MAX } from '../core/domain/limits.ts';
 import type { DueEntry } from '../core/domain/operation.ts';
@@ -12,6 +13,7 @@ import type { Rounds } from '../core/rounds/rounds.ts';
 import { ShardScanner, type Held } from '../core/scan/shard-scanner.ts';
 import type { Timers } from '../core/timers/timers.ts';
 import { planDue, type DuePlan } from './due-planner.ts';
+import type { ScheduleFirer } from './schedule-firer.ts';
 
 export interface ShardDispatcherParts {
   readonly timerStore: TimerStore;
@@ -21,6 +23,7 @@ export interface ShardDispatcherParts {
   readonly timers: Timers;
   readonly publisher: ReadyPublisher;
   readonly canceller: WaitingCanceller;
+  readonly firer: Pick<ScheduleFirer, 'fire'>;
   readonly clock: Clock;
   readonly telemetry: Telemetry;
   readonly log: Log;
@@ -108,8 +111,10 @@ export class ShardDispatcher {
     const due = this.#open(this.#scanner.takeDue(clock.now(), most));
     if (due.length === 0) return;
     this.#inFlight += due.length;
-    const fresh = due.filter((held) => !held.late);
-    const late = due.filter((held) => held.late);
+    const jobs = due.filter((held) => !isScheduleId(held.row.jobId));
+    if (jobs.length < due.length) this.#wakeSchedules(due.filter((held) => isScheduleId(held.row.jobId)));
+    const fresh = jobs.filter((held) => !held.late);
+    const late = jobs.filter((held) => held.late);
     for (const held of fresh) {
       const unpublished = this.#unpublished.get(held.row);
       // The creator of a direct row publishes the job itself; only the second look needs the row.
@@ -124,10 +129,27 @@ export class ShardDispatcher {
   #open(due: readonly Held<DueEntry>[]): readonly Held<DueEntry>[] {
     const { clock, publisher } = this.#parts;
     return due.filter((held) => {
-      const isOpen = held.row.direct || !publisher.isFull(held.row);
+      const { jobId, direct } = held.row;
+      const isOpen = direct || isScheduleId(jobId) || !publisher.isFull(held.row);
       if (!isOpen) this.#scanner.putBack(held, clock.now() + FULL_PAUSE_MS);
       return isOpen;
     });
+  }
+
+  /** Wake-up rows of schedules, by cohort: the firer decides all their slots. */
+  #wakeSchedules(rows: readonly Held<DueEntry>[]): void {
+    for (const held of Map.groupBy(rows, ({ row }) => cohortOf(row.jobId)).values()) void this.#fireCohort(held);
+  }
+
+  async #fireCohort(cohort: readonly Held<DueEntry>[]): Promise<void> {
+    const { firer, holds } = this.#parts;
+    const fired = await firer.fire([...new Set(cohort.map(({ row }) => row.jobId))], () => holds(this.shard));
+    for (const held of cohort) {
+      const result = fired.get(held.row.jobId) ?? 'absent';
+      if (result === 'settled') this.#finish(held);
+      else if (result === 'absent') void this.#carryOut(held, this.#plan(held, null));
+      else this.#lookAgain(held, result.again);
+    }
   }
 
   /** Whether something is between heap and acknowledgement. */

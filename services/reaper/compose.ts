@@ -6,6 +6,7 @@ import type { Compose, ServiceContext } from '../core/runtime/run-service.ts';
 import { Reaper } from './reaper.ts';
 import { ReadyWatch } from './ready-watch.ts';
 import { Republisher } from './republish.ts';
+import { ScheduleWaker } from './schedule-waker.ts';
 import { Settler } from './settle.ts';
 
 const DEADLINES_EVERY_MS = SECOND_MS;
@@ -16,7 +17,8 @@ const READY_WATCH_EVERY_MS = 3 * SECOND_MS;
 export async function composeReaper(context: ServiceContext, lay: LayFoundation = layFoundation): ReturnType<Compose> {
   const { config, clock, random, telemetry, log } = context;
   const foundation = await lay(context, { busRequired: true });
-  const { stores, rounds, timers, publisher, canceller, ender, queue, gate, leases, clusterStartedAt } = foundation;
+  const { stores, rounds, timers, publisher, canceller, ender, overlaps, queue, gate, leases, clusterStartedAt } =
+    foundation;
 
   const settler = new Settler({
     reader: stores.jobs,
@@ -24,6 +26,8 @@ export async function composeReaper(context: ServiceContext, lay: LayFoundation 
     rounds,
     timers,
     ender,
+    overlaps,
+    waker: new ScheduleWaker({ schedules: stores.schedules, timers, clock, telemetry, log }),
     publisher,
     canceller,
     queue,

@@ -1,4 +1,5 @@
 import { bucketEnd, bucketOf } from '../core/domain/bucket.ts';
+import { isJobId } from '../core/domain/ids.ts';
 import type { JobRow } from '../core/domain/job.ts';
 import { JobStatus } from '../core/domain/job-status.ts';
 import { ENQUEUED_LOOK_MAX_MS, MINUTE_MS, PUBLISHED_SLACK_MS, SECOND_MS } from '../core/domain/limits.ts';
@@ -73,7 +74,7 @@ export class Republisher {
     }
     for (const range of minutes(shard, dueFrom, Math.min(now, lostAt + PUBLISHED_SLACK_MS))) {
       for await (const page of timerStore.readDue(range)) {
-        yield page.map(({ jobId }) => ({ jobId, publishedAt: null }));
+        yield page.filter(({ jobId }) => isJobId(jobId)).map(({ jobId }) => ({ jobId, publishedAt: null }));
       }
     }
   }

@@ -1,4 +1,4 @@
-import { cohortOf } from '../core/domain/ids.ts';
+import { cohortOf, isScheduleId } from '../core/domain/ids.ts';
 import type { JobRow } from '../core/domain/job.ts';
 import { isTerminal, JobStatus, type Priority } from '../core/domain/job-status.ts';
 import { decideLapse, decideSettle, type LapseKind } from '../core/domain/life-cycle.ts';
@@ -6,12 +6,14 @@ import {
   ENQUEUED_LOOK_MAX_MS,
   ENQUEUED_LOOK_MIN_MS,
   LAPSE_RETRY_MS,
+  OVERLAP_LOOK_MS,
   PUBLISHED_SLACK_MS,
 } from '../core/domain/limits.ts';
 import type { EndAttempt } from '../core/domain/operation.ts';
 import type { EpochMs } from '../core/domain/time.ts';
 import { CancelReason, type WaitingCanceller } from '../core/moves/cancel-waiting.ts';
 import type { AttemptEnder } from '../core/moves/end-attempt.ts';
+import type { OverlapQueue } from '../core/moves/overlap-queue.ts';
 import type { ReadyPublisher } from '../core/moves/ready-publisher.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import { finishedJobOf, type FinishedJob, type HistoryStore } from '../core/ports/history-store.ts';
@@ -22,6 +24,7 @@ import type { Log, Telemetry } from '../core/ports/telemetry.ts';
 import type { QueueGate } from '../core/queues/queue-gate.ts';
 import type { Rounds } from '../core/rounds/rounds.ts';
 import type { Timers } from '../core/timers/timers.ts';
+import type { ScheduleWaker } from './schedule-waker.ts';
 
 /** A timer row that the reaper found, whatever table it stood in. */
 export interface Found {
@@ -40,6 +43,8 @@ export interface SettlerParts {
   readonly rounds: Rounds;
   readonly timers: Timers;
   readonly ender: AttemptEnder;
+  readonly overlaps: OverlapQueue;
+  readonly waker: ScheduleWaker;
   readonly canceller: WaitingCanceller;
   readonly history: HistoryStore;
   readonly publisher: ReadyPublisher;
@@ -67,6 +72,17 @@ export class Settler {
    * again, by itself: a cohort or a history partition without quorum must not keep the others waiting.
    */
   async settle(found: readonly Found[]): Promise<readonly Settled[]> {
+    const schedules = found.filter(({ jobId }) => isScheduleId(jobId));
+    if (schedules.length === 0) return this.#settleJobs(found);
+    const jobs = found.filter(({ jobId }) => !isScheduleId(jobId));
+    const [settledJobs, woken] = await Promise.all([this.#settleJobs(jobs), this.#parts.waker.settle(schedules)]);
+    const results = new Map<Found, Settled | undefined>();
+    jobs.forEach((each, index) => results.set(each, settledJobs[index]));
+    schedules.forEach((each, index) => results.set(each, woken[index]));
+    return found.map((each) => results.get(each) ?? this.#again());
+  }
+
+  async #settleJobs(found: readonly Found[]): Promise<readonly Settled[]> {
     const { history, queue, log } = this.#parts;
     const rows = await this.#read([...new Set(found.map((row) => row.jobId))]);
     const finished = new Map<Found, FinishedJob>();
@@ -138,6 +154,8 @@ export class Settler {
           row = moved.row;
           break;
         }
+        case 'predecessor':
+          return await this.#waitForTurn(row, now);
         case 'look_again':
           return await this.#lookAgain(row, decision.at, now);
         case 'waiting':
@@ -170,6 +188,15 @@ export class Settler {
   async #lookAgain(row: JobRow, at: EpochMs, now: EpochMs): Promise<Settled> {
     if (at - now <= LAPSE_RETRY_MS) return { again: at };
     await this.#parts.timers.armDeadlines([{ jobId: row.jobId, shard: row.shard, at, publishedAt: null }]);
+    return 'settled';
+  }
+
+  /** An occurrence that waits for the one before: a next look first, or its turn. */
+  async #waitForTurn(row: JobRow, now: EpochMs): Promise<Settled> {
+    const { timers, overlaps } = this.#parts;
+    const { jobId, shard } = row;
+    if (!(await overlaps.isBlocked(row))) await overlaps.release(row);
+    else await timers.armDeadlines([{ jobId, shard, at: now + OVERLAP_LOOK_MS, publishedAt: null }]);
     return 'settled';
   }
 

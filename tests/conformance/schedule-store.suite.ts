@@ -8,15 +8,11 @@ import {
   type ScheduleConditionColumns,
   type ScheduleOperation,
 } from '../../services/core/domain/schedule-operation.ts';
-import type { ScheduleRow, ScheduleState } from '../../services/core/domain/schedule.ts';
+import { stateOf, type ScheduleRow, type ScheduleState } from '../../services/core/domain/schedule.ts';
 import type { ApplyResultOf } from '../../services/core/ports/cohort-table.ts';
-import type {
-  ScheduleReader,
-  ScheduleRun,
-  ScheduleRunStore,
-  ScheduleStore,
-} from '../../services/core/ports/schedule-store.ts';
-import { definitionOf, fullScheduleRow, newScheduleCohort, scheduleRow, stateOf } from '../support/schedule-row.ts';
+import type { ScheduleRun } from '../../services/core/domain/occurrence.ts';
+import type { ScheduleReader, ScheduleRunStore, ScheduleStore } from '../../services/core/ports/schedule-store.ts';
+import { definitionOf, fullScheduleRow, newScheduleCohort, scheduleRow } from '../support/schedule-row.ts';
 
 export interface ScheduleStoreHarness {
   readonly scheduleCohorts: ScheduleStore;

@@ -18,6 +18,7 @@ import { systemClock } from '../../services/core/runtime/system-clock.ts';
 import { createStores } from '../../services/core/storage/stores.ts';
 import { Timers } from '../../services/core/timers/timers.ts';
 import { mostTombstonesMet, testDriver, testSession } from '../support/cassandra.ts';
+import { noSchedules, noSuccessors } from '../support/no-schedules.ts';
 import { newCohort } from '../support/job-row.ts';
 import { inParallel } from '../support/rest.ts';
 import { silentLog as log, silentTelemetry as telemetry } from '../support/silent-telemetry.ts';
@@ -127,7 +128,8 @@ function dispatcherOf(bucket: EpochMs, { clock, cursors, timerStore, onStart }: 
       reader,
       timers: new Timers({ store: timerStore, hints: { send: () => undefined, listen: nothingToAsk }, clock }),
       publisher: new ReadyPublisher({ queue: queueWithRoom(onStart), clock: systemClock }),
-      canceller: new WaitingCanceller({ rounds, history, clock, log }),
+      canceller: new WaitingCanceller({ rounds, history, overlaps: noSuccessors, clock, log }),
+      firer: noSchedules,
       clock,
       telemetry,
       log,

@@ -7,11 +7,16 @@ import { JobWriter } from '../../services/api/use-cases/write-job.ts';
 import { COHORT_SIZE, SHARDS_DEFAULT } from '../../services/core/domain/limits.ts';
 import { WaitingCanceller } from '../../services/core/moves/cancel-waiting.ts';
 import { AttemptEnder } from '../../services/core/moves/end-attempt.ts';
+import { OccurrenceWriter } from '../../services/core/moves/occurrence-writer.ts';
+import { OverlapQueue } from '../../services/core/moves/overlap-queue.ts';
 import { ReadyPublisher } from '../../services/core/moves/ready-publisher.ts';
+import { TimetableCache } from '../../services/core/moves/timetable-cache.ts';
 import { QueueBook } from '../../services/core/queues/queue-book.ts';
 import { QueueGate } from '../../services/core/queues/queue-gate.ts';
 import { Rounds, ScheduleRounds } from '../../services/core/rounds/rounds.ts';
 import { Timers } from '../../services/core/timers/timers.ts';
+import { ScheduleFirer } from '../../services/dispatcher/schedule-firer.ts';
+import { ScheduleWaker } from '../../services/reaper/schedule-waker.ts';
 import { FakeClock } from './fake-clock.ts';
 import { MemoryBus, type BusMethod } from './memory-bus.ts';
 import { MemoryStores, type Fault, type StoreCall, type StoreMethod } from './memory-store.ts';
@@ -27,9 +32,11 @@ export interface CoreBenchOptions {
   readonly strikes?: (call: StoreCall) => Fault | undefined;
   /** How far Cassandra's clock is ahead of the process's. */
   readonly serverAheadMs?: number;
+  /** How many shards timers are spread over. */
+  readonly shards?: number;
 }
 
-export function coreBench({ onEvent, strikes, serverAheadMs = 0 }: CoreBenchOptions = {}) {
+export function coreBench({ onEvent, strikes, serverAheadMs = 0, shards = SHARDS_DEFAULT }: CoreBenchOptions = {}) {
   const clock = new FakeClock();
   const events: BenchEvent[] = [];
   const note = (event: BenchEvent): void => {
@@ -66,8 +73,28 @@ export function coreBench({ onEvent, strikes, serverAheadMs = 0 }: CoreBenchOpti
   const publisher = new ReadyPublisher({ queue, clock });
   const queueBook = new QueueBook({ store: stores.queues, clock });
   const gate = new QueueGate({ book: queueBook, publisher, queue });
-  const canceller = new WaitingCanceller({ rounds, history, clock, log });
-  const ender = new AttemptEnder({ rounds, timers, history, publisher, telemetry, log });
+  const { schedules } = stores;
+  const overlaps = new OverlapQueue({ reader, schedules, timers, clock, log });
+  const canceller = new WaitingCanceller({ rounds, history, overlaps, clock, log });
+  const ender = new AttemptEnder({ rounds, timers, history, publisher, overlaps, telemetry, log });
+  const waker = new ScheduleWaker({ schedules, timers, clock, telemetry, log });
+  const occurrences = new OccurrenceWriter({ rounds, timers, publisher, clock, random, telemetry, shards });
+  const firer = new ScheduleFirer({
+    schedules,
+    reader,
+    rounds,
+    scheduleRounds,
+    occurrences,
+    overlaps,
+    canceller,
+    timetables: new TimetableCache(),
+    runs: stores.scheduleRuns,
+    timers,
+    gate,
+    clock,
+    telemetry,
+    log,
+  });
 
   // Rows that a test lays down by itself are set before it begins; see `begin`.
   const setRow = stores.rows.set.bind(stores.rows);
@@ -86,6 +113,10 @@ export function coreBench({ onEvent, strikes, serverAheadMs = 0 }: CoreBenchOpti
       reader,
       timers,
       ender,
+      overlaps,
+      waker,
+      occurrences,
+      firer,
       canceller,
       history,
       publisher,

@@ -11,7 +11,8 @@ import type { ScheduleRow } from '../../services/core/domain/schedule.ts';
 import type { ApplyResultOf } from '../../services/core/ports/cohort-table.ts';
 import type { ScheduleIndexEntry, ScheduleIndexRange } from '../../services/core/ports/schedule-index.ts';
 import type { ScheduleName } from '../../services/core/ports/schedule-names.ts';
-import type { ScheduleRun, ScheduleRunRange } from '../../services/core/ports/schedule-store.ts';
+import type { ScheduleRun } from '../../services/core/domain/occurrence.ts';
+import type { ScheduleRunRange } from '../../services/core/ports/schedule-store.ts';
 
 export class MemorySchedules {
   readonly rows = new Map<string, ScheduleRow>();

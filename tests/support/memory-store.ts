@@ -31,12 +31,8 @@ import type { AuditEntry, AuditLog } from '../../services/core/ports/audit-log.t
 import type { QueueStore } from '../../services/core/ports/queue-store.ts';
 import type { ScheduleIndex } from '../../services/core/ports/schedule-index.ts';
 import type { ScheduleNames } from '../../services/core/ports/schedule-names.ts';
-import type {
-  ScheduleReader,
-  ScheduleRun,
-  ScheduleRunStore,
-  ScheduleStore,
-} from '../../services/core/ports/schedule-store.ts';
+import type { ScheduleRun } from '../../services/core/domain/occurrence.ts';
+import type { ScheduleReader, ScheduleRunStore, ScheduleStore } from '../../services/core/ports/schedule-store.ts';
 import type { SettingsStore } from '../../services/core/ports/settings-store.ts';
 import { StoreError } from '../../services/core/ports/store-error.ts';
 import type { CursorStore, TimerRange, TimerStore } from '../../services/core/ports/timer-store.ts';

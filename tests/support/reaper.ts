@@ -2,6 +2,7 @@
 
 import { HOUR_MS } from '../../services/core/domain/limits.ts';
 import { AttemptEnder } from '../../services/core/moves/end-attempt.ts';
+import { OverlapQueue } from '../../services/core/moves/overlap-queue.ts';
 import { ReadyPublisher } from '../../services/core/moves/ready-publisher.ts';
 import { WaitingCanceller } from '../../services/core/moves/cancel-waiting.ts';
 import type { Clock } from '../../services/core/ports/clock.ts';
@@ -14,6 +15,7 @@ import { Timers } from '../../services/core/timers/timers.ts';
 import { ReadyWatch } from '../../services/reaper/ready-watch.ts';
 import { Reaper } from '../../services/reaper/reaper.ts';
 import { Republisher } from '../../services/reaper/republish.ts';
+import { ScheduleWaker } from '../../services/reaper/schedule-waker.ts';
 import { Settler } from '../../services/reaper/settle.ts';
 import { FAKE_START } from './fake-clock.ts';
 import type { MemoryConnection } from './memory-bus.ts';
@@ -36,8 +38,10 @@ export function makeReaper(parts: {
   const timers = new Timers({ store: stores.timers, hints, clock });
   const publisher = new ReadyPublisher({ queue, clock });
   const gate = new QueueGate({ book: new QueueBook({ store: stores.queues, clock }), publisher, queue });
-  const canceller = new WaitingCanceller({ rounds, history, clock, log });
-  const ender = new AttemptEnder({ rounds, timers, history, publisher, telemetry, log });
+  const { schedules } = stores;
+  const overlaps = new OverlapQueue({ reader, schedules, timers, clock, log });
+  const canceller = new WaitingCanceller({ rounds, history, overlaps, clock, log });
+  const ender = new AttemptEnder({ rounds, timers, history, publisher, overlaps, telemetry, log });
   const shared = { clock, telemetry, log };
   return new Reaper({
     timerStore: stores.timers,
@@ -48,6 +52,8 @@ export function makeReaper(parts: {
       rounds,
       timers,
       ender,
+      overlaps,
+      waker: new ScheduleWaker({ schedules, timers, clock, telemetry, log }),
       publisher,
       canceller,
       queue,

@@ -2,7 +2,7 @@
 
 import { randomBytes, randomUUID } from 'node:crypto';
 import { COHORT_ENTROPY_BYTES, memberId, scheduleCohort } from '../../services/core/domain/ids.ts';
-import type { ScheduleDefinition, ScheduleRow, ScheduleState } from '../../services/core/domain/schedule.ts';
+import type { ScheduleDefinition, ScheduleRow } from '../../services/core/domain/schedule.ts';
 
 export function newScheduleCohort(): string {
   return scheduleCohort(randomBytes(COHORT_ENTROPY_BYTES));
@@ -108,9 +108,4 @@ export function definitionOf(row: ScheduleRow): ScheduleDefinition {
     ...{ cron, everyS, timeZone, onDstGap, onDstRepeat, startAt, endAt },
     ...{ onOverlap, onMissed, missedLimit, missedWindowS, jitterS, maxRuns },
   };
-}
-
-export function stateOf(row: ScheduleRow): ScheduleState {
-  const { nextRunAt, lastSlot, lastJobId, runs, waiting, paused, pausedReason, pausedUntil, skipSlot } = row;
-  return { nextRunAt, lastSlot, lastJobId, runs, waiting, paused, pausedReason, pausedUntil, skipSlot };
 }

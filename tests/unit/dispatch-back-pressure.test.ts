@@ -8,6 +8,7 @@ import { Rounds } from '../../services/core/rounds/rounds.ts';
 import { Timers } from '../../services/core/timers/timers.ts';
 import { ShardDispatcher } from '../../services/dispatcher/shard-dispatcher.ts';
 import { FakeClock } from '../support/fake-clock.ts';
+import { noSchedules, noSuccessors } from '../support/no-schedules.ts';
 import { jobRow, newCohort } from '../support/job-row.ts';
 import { MemoryBus } from '../support/memory-bus.ts';
 import { MemoryStores } from '../support/memory-store.ts';
@@ -40,7 +41,8 @@ class World {
         reader: stores.jobs,
         timers: new Timers({ store: stores.timers, hints, clock }),
         publisher: this.publisher,
-        canceller: new WaitingCanceller({ rounds, history: stores.history, clock, log }),
+        canceller: new WaitingCanceller({ rounds, history: stores.history, overlaps: noSuccessors, clock, log }),
+        firer: noSchedules,
         clock,
         telemetry,
         log,

@@ -4,7 +4,8 @@ import type { EpochMs } from '../../core/domain/time.ts';
 
 /** What this process knows of an attempt it handed out: enough to serve its heartbeats and report without a read. */
 export interface ClaimedAttempt {
-  readonly job: Pick<JobRow, 'jobId' | 'queue' | 'priority' | 'runAt' | 'scheduledFor' | 'leaseS' | 'timeoutS'>;
+  readonly job: Pick<JobRow, 'jobId' | 'queue' | 'priority' | 'runAt' | 'scheduledFor' | 'leaseS' | 'timeoutS'> &
+    Partial<Pick<JobRow, 'onOverlap'>>;
   readonly startedAt: EpochMs;
   readonly deadlineAt: EpochMs;
 }
@@ -16,9 +17,18 @@ export class ClaimedJobs {
   readonly #attempts = new LRUCache<string, ClaimedAttempt>({ max: KEPT_MAX });
 
   remember(row: ClaimedAttempt['job'], attempt: number, startedAt: EpochMs): ClaimedAttempt {
-    const { jobId, queue, priority, runAt, scheduledFor, leaseS, timeoutS } = row;
+    const { jobId, queue, priority, runAt, scheduledFor, leaseS, timeoutS, onOverlap } = row;
     const claimed: ClaimedAttempt = {
-      job: { jobId, queue, priority, runAt, scheduledFor, leaseS, timeoutS },
+      job: {
+        jobId,
+        queue,
+        priority,
+        runAt,
+        scheduledFor,
+        leaseS,
+        timeoutS,
+        ...(onOverlap !== undefined && { onOverlap }),
+      },
       startedAt,
       deadlineAt: startedAt + timeoutS * 1000,
     };

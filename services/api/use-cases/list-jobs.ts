@@ -1,5 +1,6 @@
 import { ok, type Result } from '../../core/contract/problems.ts';
 import { bucketEnd, bucketOf } from '../../core/domain/bucket.ts';
+import { isJobId } from '../../core/domain/ids.ts';
 import type { JobRow } from '../../core/domain/job.ts';
 import { JobStatus } from '../../core/domain/job-status.ts';
 import { DAY_MS } from '../../core/domain/limits.ts';
@@ -83,7 +84,10 @@ export class JobLister {
         const found: DueEntry[] = [];
         for await (const page of this.#parts.timerStore.readDue({ shard, bucket, from: position.runAt, to: last })) {
           const rows = page.filter(
-            (row) => row.queue === queue && isAfter(row.runAt, row.jobId, position.runAt, position.jobId),
+            (row) =>
+              row.queue === queue &&
+              isJobId(row.jobId) &&
+              isAfter(row.runAt, row.jobId, position.runAt, position.jobId),
           );
           found.push(...rows);
           // No shard can give more than all of the page.

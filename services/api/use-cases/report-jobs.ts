@@ -11,6 +11,7 @@ import {
 import { SECOND_MS } from '../../core/domain/limits.ts';
 import type { EpochMs } from '../../core/domain/time.ts';
 import type { AttemptEnder } from '../../core/moves/end-attempt.ts';
+import type { Successors } from '../../core/moves/overlap-queue.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import { finishedJobOf, type FinishedJob, type HistoryStore } from '../../core/ports/history-store.ts';
 import type { JobReader } from '../../core/ports/job-store.ts';
@@ -27,6 +28,7 @@ export interface ReportJobsParts {
   readonly rounds: Rounds;
   readonly reader: JobReader;
   readonly ender: AttemptEnder;
+  readonly overlaps: Successors;
   readonly history: HistoryStore;
   readonly gate: QueueGate;
   readonly claimed: ClaimedJobs;
@@ -111,6 +113,7 @@ export class JobReporter {
     if (outcome.kind !== 'applied') return refused(problemOfRound(outcome));
     const known = claimed.find(jobId, attempt);
     claimed.forget(jobId, attempt);
+    void this.#parts.overlaps.hurryAfter({ jobId, onOverlap: known?.job.onOverlap });
     const finished = known === undefined ? await this.#finishedByRead(jobId, end) : finishedOf(known, attempt, end);
     if (finished !== null) {
       telemetry.count('punctual_attempts_total', { queue: finished.queue, outcome: Outcome.succeeded });

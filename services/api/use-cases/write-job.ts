@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { ok, refused, type Result } from '../../core/contract/problems.ts';
 import { bucketOf } from '../../core/domain/bucket.ts';
 import { cohortOf, shardOf } from '../../core/domain/ids.ts';
@@ -6,6 +5,7 @@ import type { JobRow } from '../../core/domain/job.ts';
 import { JobStatus } from '../../core/domain/job-status.ts';
 import { SECOND_MS } from '../../core/domain/limits.ts';
 import type { DueEntry } from '../../core/domain/operation.ts';
+import { stableFraction } from '../../core/domain/stable-fraction.ts';
 import type { EpochMs, Moment } from '../../core/domain/time.ts';
 import type { ReadyPublisher } from '../../core/moves/ready-publisher.ts';
 import type { Clock } from '../../core/ports/clock.ts';
@@ -192,6 +192,5 @@ function dueRow(job: JobRow, direct: boolean): DueEntry {
 function dueAt(jobId: string, request: CreateJob, baseTime: EpochMs): EpochMs {
   const at = wantedAt(request, baseTime);
   if (request.jitterMs === 0) return at;
-  const fraction = createHash('sha256').update(jobId).digest().readUInt32BE(4) / 2 ** 32;
-  return at + Math.floor(fraction * request.jitterMs);
+  return at + Math.floor(stableFraction(jobId) * request.jitterMs);
 }

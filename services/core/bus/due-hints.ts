@@ -1,4 +1,4 @@
-import { isJobId } from '../domain/ids.ts';
+import { isJobId, isScheduleId } from '../domain/ids.ts';
 import { PRIORITIES } from '../domain/job-status.ts';
 import type { DueEntry } from '../domain/operation.ts';
 import type { DueHints } from '../ports/due-hints.ts';
@@ -86,7 +86,7 @@ function decode(row: Partial<HintRow> | null, shard: number): DueEntry | null {
   const { job_id: jobId, run_at: at, queue, attempt, direct } = row;
   const priority = PRIORITIES.find((each) => each === row.priority);
   const runAt = typeof at === 'string' ? Date.parse(at) : NaN;
-  if (typeof jobId !== 'string' || !isJobId(jobId) || Number.isNaN(runAt)) return null;
+  if (typeof jobId !== 'string' || !(isJobId(jobId) || isScheduleId(jobId)) || Number.isNaN(runAt)) return null;
   if (typeof queue !== 'string' || priority === undefined) return null;
   if (typeof attempt !== 'number' || !Number.isSafeInteger(attempt) || typeof direct !== 'boolean') return null;
   return { jobId, shard, runAt, queue, priority, attempt, direct };

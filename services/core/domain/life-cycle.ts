@@ -203,6 +203,8 @@ export type SettleDecision =
   | { readonly kind: 'finished' }
   /** Scheduled and overdue: nobody enqueued it. */
   | { readonly kind: 'enqueue' }
+  /** Scheduled, and not to start before the occurrence that it waits for has ended. */
+  | { readonly kind: 'predecessor' }
   /** Waits for a claim: published again if its message is gone, and looked at again. */
   | { readonly kind: 'waiting'; readonly publishedAt: EpochMs }
   | { readonly kind: 'look_again'; readonly at: EpochMs }
@@ -217,7 +219,8 @@ export function decideSettle(row: JobRow | null, publishedAt: EpochMs | null, no
   if (isExpired(row, now)) return { kind: 'expire' };
   switch (row.status) {
     case JobStatus.scheduled:
-      return row.runAt <= now ? { kind: 'enqueue' } : { kind: 'done' };
+      if (row.runAt > now) return { kind: 'done' };
+      return row.waitsFor === null ? { kind: 'enqueue' } : { kind: 'predecessor' };
     case JobStatus.enqueued:
       return { kind: 'waiting', publishedAt: Math.max(publishedAt ?? 0, row.enqueuedAt ?? row.createdAt) };
     default: {

@@ -114,6 +114,21 @@ export const CURSOR_SAVE_EVERY_MS = 3 * SECOND_MS;
 /** A loaded cursor is never later than this before now, whatever clock saved it. */
 export const CURSOR_REWIND_MS = MINUTE_MS;
 
+// Schedules (section 9).
+/** A slot that is decided later than this was missed, and on_missed says what becomes of it. */
+export const MISSED_AFTER_MS = MINUTE_MS;
+/** Once one slot was missed, so were the later ones that are late by more than this: one outage, one catch-up. */
+export const LATE_IN_OUTAGE_MS = 10 * SECOND_MS;
+export const MISSED_LIMIT_DEFAULT = 100;
+export const MISSED_LIMIT_MAX = 1_000;
+/** Occurrences of one schedule that wait for their predecessors. */
+export const OVERLAP_WAITING_MAX = 100;
+/** One that waits is looked at soon after it was made, for its predecessor may have ended meanwhile, and then this often. */
+export const OVERLAP_FIRST_LOOK_MS = 10 * SECOND_MS;
+export const OVERLAP_LOOK_MS = MINUTE_MS;
+/** A firer that read a schedule longer ago reads it again before it decides a slot: a pause or a change is heeded within it. */
+export const SCHEDULE_READ_FRESH_MS = SECOND_MS;
+
 // Reaper (section 8).
 export const ENQUEUED_LOOK_MIN_MS = MINUTE_MS;
 export const ENQUEUED_LOOK_MAX_MS = HOUR_MS;

@@ -1,3 +1,4 @@
+import type { DstGap, DstRepeat } from './cron-schedule.ts';
 import type { Priority } from './job-status.ts';
 import type { RetryPolicy } from './job.ts';
 import type { EpochMs } from './time.ts';
@@ -25,6 +26,47 @@ export const OnMissed = {
 } as const;
 export type OnMissed = (typeof OnMissed)[keyof typeof OnMissed];
 
+/** What became of a slot, or of a range of slots that were not run, as schedule_runs reports it. */
+export const RunOutcome = {
+  fired: 'fired',
+  missed: 'missed',
+  skippedOverlap: 'skipped_overlap',
+  skippedByRequest: 'skipped_by_request',
+  skippedPaused: 'skipped_paused',
+  /** Overdue when the schedule got another timetable. */
+  skippedByChange: 'skipped_by_change',
+} as const;
+export type RunOutcome = (typeof RunOutcome)[keyof typeof RunOutcome];
+
+/** Why slots were not run: the reason of the row that stands for them in `jobs`. */
+export const NotRunReason = {
+  /** on_missed skips them, or runs a later one. */
+  missed: 'missed',
+  /** Older than missed_window_s. */
+  missedWindow: 'missed_window',
+  /** More than missed_limit. */
+  missedLimit: 'missed_limit',
+  /** The occurrence before had not ended. */
+  overlap: 'overlap',
+  /** Too many were waiting for their predecessors already. */
+  overlapFull: 'overlap_queue_full',
+  byRequest: 'skipped_by_request',
+  paused: 'schedule_paused',
+  changed: 'schedule_changed',
+} as const;
+export type NotRunReason = (typeof NotRunReason)[keyof typeof NotRunReason];
+
+export const OUTCOME_OF_REASON: Readonly<Record<NotRunReason, RunOutcome>> = {
+  missed: RunOutcome.missed,
+  missed_window: RunOutcome.missed,
+  missed_limit: RunOutcome.missed,
+  overlap: RunOutcome.skippedOverlap,
+  overlap_queue_full: RunOutcome.skippedOverlap,
+  skipped_by_request: RunOutcome.skippedByRequest,
+  schedule_paused: RunOutcome.skippedPaused,
+  schedule_changed: RunOutcome.skippedByChange,
+};
+
 /** What a schedule's slots follow from: one of cron and everyS. */
 export interface TimetableDefinition {
   readonly cron: string | null;
@@ -33,8 +75,8 @@ export interface TimetableDefinition {
   /** An IANA name; with cron. */
   readonly timeZone: string | null;
   /** Null: as the cron rule has it for the hour field. */
-  readonly onDstGap: 'run_after' | 'skip' | null;
-  readonly onDstRepeat: 'first' | 'both' | null;
+  readonly onDstGap: DstGap | null;
+  readonly onDstRepeat: DstRepeat | null;
   /** No slot is before it; null: before the schedule was made. */
   readonly startAt: EpochMs | null;
   /** No slot is after it. */
@@ -102,4 +144,10 @@ export interface ScheduleRow extends ScheduleDefinition, ScheduleState {
   readonly traceparent: string | null;
   readonly createdAt: EpochMs;
   readonly updatedAt: EpochMs;
+}
+
+/** What a row says of where its schedule stands, and nothing else of it. */
+export function stateOf(row: ScheduleState): ScheduleState {
+  const { nextRunAt, lastSlot, lastJobId, runs, waiting, paused, pausedReason, pausedUntil, skipSlot } = row;
+  return { nextRunAt, lastSlot, lastJobId, runs, waiting, paused, pausedReason, pausedUntil, skipSlot };
 }

@@ -11,6 +11,7 @@ import { createReadyQueue } from '../bus/ready-queue.ts';
 import { createShardLeases } from '../bus/shard-leases.ts';
 import { AttemptEnder } from '../moves/end-attempt.ts';
 import { WaitingCanceller } from '../moves/cancel-waiting.ts';
+import { OverlapQueue } from '../moves/overlap-queue.ts';
 import { ReadyPublisher } from '../moves/ready-publisher.ts';
 import { QueueBook } from '../queues/queue-book.ts';
 import { QueueGate } from '../queues/queue-gate.ts';
@@ -42,6 +43,7 @@ export interface Foundation extends Connections {
   readonly timers: Timers;
   readonly publisher: ReadyPublisher;
   readonly ender: AttemptEnder;
+  readonly overlaps: OverlapQueue;
   /** The queues' settings, as they were a few seconds ago at most. */
   readonly queueBook: QueueBook;
   readonly gate: QueueGate;
@@ -136,7 +138,8 @@ export async function buildFoundation(
   const timers = new Timers({ store: stores.timers, hints, clock, isClockRight: () => clockGuard.trusts() });
   const publisher = new ReadyPublisher({ queue, clock });
   const gate = new QueueGate({ book: queueBook, publisher, queue });
-  const ender = new AttemptEnder({ rounds, timers, history: stores.history, publisher, telemetry, log });
+  const overlaps = new OverlapQueue({ reader: stores.jobs, schedules: stores.schedules, timers, clock, log });
+  const ender = new AttemptEnder({ rounds, timers, history: stores.history, publisher, overlaps, telemetry, log });
 
   const writeShards = Number(await stores.settings.readOrSeed('write_shards', String(config.writeShards)));
   if (writeShards !== config.writeShards) {
@@ -153,9 +156,10 @@ export async function buildFoundation(
     timers,
     publisher,
     ender,
+    overlaps,
     queueBook,
     gate,
-    canceller: new WaitingCanceller({ rounds, history: stores.history, clock, log }),
+    canceller: new WaitingCanceller({ rounds, history: stores.history, overlaps, clock, log }),
     clockGuard,
     writeShards,
     clusterStartedAt: Date.parse(startedAt),

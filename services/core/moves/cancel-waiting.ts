@@ -6,11 +6,14 @@ import type { Clock } from '../ports/clock.ts';
 import { finishedJobOf, type HistoryStore } from '../ports/history-store.ts';
 import type { Log } from '../ports/telemetry.ts';
 import type { RoundOutcome, Rounds } from '../rounds/rounds.ts';
+import type { Successors } from './overlap-queue.ts';
 
 export const CancelReason = {
   byRequest: 'cancelled_by_request',
   /** Not started by expires_at. */
   expired: 'expired',
+  /** A later occurrence of its schedule takes its place. */
+  replaced: 'replaced',
 } as const;
 export type CancelReason = (typeof CancelReason)[keyof typeof CancelReason];
 
@@ -21,12 +24,14 @@ export type CancelOutcome =
 export class WaitingCanceller {
   readonly #rounds: Rounds;
   readonly #history: HistoryStore;
+  readonly #overlaps: Successors;
   readonly #clock: Clock;
   readonly #log: Log;
 
-  constructor(parts: { rounds: Rounds; history: HistoryStore; clock: Clock; log: Log }) {
+  constructor(parts: { rounds: Rounds; history: HistoryStore; overlaps: Successors; clock: Clock; log: Log }) {
     this.#rounds = parts.rounds;
     this.#history = parts.history;
+    this.#overlaps = parts.overlaps;
     this.#clock = parts.clock;
     this.#log = parts.log;
   }
@@ -38,6 +43,7 @@ export class WaitingCanceller {
     const outcome = await this.#rounds.submit(operation);
     if (outcome.kind !== 'applied') return outcome;
     const cancelled: JobRow = { ...row, status: JobStatus.cancelled, finishedAt: operation.finishedAt, reason };
+    void this.#overlaps.hurryAfter(cancelled);
     await this.#record(cancelled);
     return { kind: 'cancelled', row: cancelled };
   }

@@ -7,6 +7,7 @@ import { finishedJobOf, type HistoryStore } from '../ports/history-store.ts';
 import type { Log, Telemetry } from '../ports/telemetry.ts';
 import type { RoundOutcome, Rounds } from '../rounds/rounds.ts';
 import type { Timers } from '../timers/timers.ts';
+import type { Successors } from './overlap-queue.ts';
 import type { ReadyPublisher } from './ready-publisher.ts';
 
 /**
@@ -18,6 +19,7 @@ export class AttemptEnder {
   readonly #timers: Timers;
   readonly #history: HistoryStore;
   readonly #publisher: ReadyPublisher;
+  readonly #overlaps: Successors;
   readonly #telemetry: Telemetry;
   readonly #log: Log;
 
@@ -26,6 +28,7 @@ export class AttemptEnder {
     timers: Timers;
     history: HistoryStore;
     publisher: ReadyPublisher;
+    overlaps: Successors;
     telemetry: Telemetry;
     log: Log;
   }) {
@@ -33,6 +36,7 @@ export class AttemptEnder {
     this.#timers = parts.timers;
     this.#history = parts.history;
     this.#publisher = parts.publisher;
+    this.#overlaps = parts.overlaps;
     this.#telemetry = parts.telemetry;
     this.#log = parts.log;
   }
@@ -57,7 +61,10 @@ export class AttemptEnder {
     }
     if (operation.next.status === JobStatus.scheduled) this.#timers.hint([{ ...due, runAt }]);
     if (operation.next.status === JobStatus.enqueued) void this.#publish(row);
-    if (operation.next.finishedAt !== null) await this.#record(row, decision);
+    if (operation.next.finishedAt !== null) {
+      void this.#overlaps.hurryAfter(row);
+      await this.#record(row, decision);
+    }
     return outcome;
   }
 

@@ -1,6 +1,7 @@
 import type { Outcome, Priority } from '../domain/job-status.ts';
 import type { Edge } from '../domain/operation.ts';
 import type { ScheduleEdge } from '../domain/schedule-operation.ts';
+import type { RunOutcome } from '../domain/schedule.ts';
 import type { ShardRole } from './shard-leases.ts';
 
 /**
@@ -14,6 +15,7 @@ export interface CounterLabels {
   punctual_stale_reports_total: { queue: string; call: 'claim' | 'heartbeat' | 'complete' };
   punctual_dead_letters_total: { queue: string; reason: 'attempts' | 'not_retryable' };
   punctual_reaper_repairs_total: { kind: 'missed_due' | 'stuck_enqueued' | 'lapsed' | 'orphan' };
+  punctual_schedule_fires_total: { outcome: RunOutcome };
   punctual_shard_takeovers_total: { role: ShardRole; reason: 'expired' | 'handover' };
   punctual_lease_renew_failures_total: { role: ShardRole };
   punctual_store_errors_total: { kind: string };

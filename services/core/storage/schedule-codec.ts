@@ -1,7 +1,14 @@
 import type { Priority } from '../domain/job-status.ts';
 import type { ScheduleConditionColumns } from '../domain/schedule-operation.ts';
-import type { OnMissed, OnOverlap, ScheduleDefinition, ScheduleRow, ScheduleState } from '../domain/schedule.ts';
-import { RunOutcome, type ScheduleRun } from '../ports/schedule-store.ts';
+import type {
+  OnMissed,
+  OnOverlap,
+  RunOutcome,
+  ScheduleDefinition,
+  ScheduleRow,
+  ScheduleState,
+} from '../domain/schedule.ts';
+import type { ScheduleRun } from '../domain/occurrence.ts';
 import {
   decodeRetry,
   encodeRetry,

@@ -1,6 +1,7 @@
 import { monthOf } from '../domain/bucket.ts';
 import { DAY_MS, SECOND_MS } from '../domain/limits.ts';
-import type { ScheduleRun, ScheduleRunStore } from '../ports/schedule-store.ts';
+import type { ScheduleRun } from '../domain/occurrence.ts';
+import type { ScheduleRunStore } from '../ports/schedule-store.ts';
 import { readRuns, writeRun } from './cql/schedule-run-statements.ts';
 import { PartitionWriter } from './partition-writer.ts';
 import { decodeScheduleRun } from './schedule-codec.ts';

@@ -11,6 +11,8 @@ export const COUNTERS: Readonly<Record<keyof CounterLabels, string>> = {
   punctual_stale_reports_total: 'Calls of workers that no longer hold the attempt',
   punctual_dead_letters_total: 'Jobs that ended dead',
   punctual_reaper_repairs_total: 'Jobs that the reaper had to move on',
+  punctual_schedule_fires_total:
+    'Slots decided, by what became of them; a range of slots that were not run counts once',
   punctual_shard_takeovers_total: 'Shards taken over from another process',
   punctual_lease_renew_failures_total: 'Renewals of shard leases that failed',
   punctual_store_errors_total: 'Failed calls of Cassandra',

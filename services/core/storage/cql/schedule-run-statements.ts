@@ -1,5 +1,6 @@
 import { monthOf } from '../../domain/bucket.ts';
-import type { ScheduleRun, ScheduleRunRange } from '../../ports/schedule-store.ts';
+import type { ScheduleRun } from '../../domain/occurrence.ts';
+import type { ScheduleRunRange } from '../../ports/schedule-store.ts';
 import { timestamp } from '../row-codec.ts';
 import type { Bound } from '../statement.ts';
 
