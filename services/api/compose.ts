@@ -62,7 +62,16 @@ export async function composeUseCases(context: ServiceContext, lay: LayFoundatio
     leaser: new JobLeaser({ queue, reader, claimer, clock }),
     lister: new JobLister({ timerStore: stores.timers, history, reader, shards: writeShards }),
     reader,
-    queues: new QueueManager({ store: stores.queues, book, queue, audit: stores.audit, clock, random, log }),
+    queues: new QueueManager({
+      store: stores.queues,
+      book,
+      queue,
+      holdsBack: false,
+      audit: stores.audit,
+      clock,
+      random,
+      log,
+    }),
     book,
   });
   const { clockGuard, schemaVersion } = foundation;

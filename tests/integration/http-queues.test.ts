@@ -117,6 +117,22 @@ describe('the settings of a queue', () => {
     assert.partialDeepStrictEqual((await api.call('GET', '/queues/mails')).body, { revision: 0 });
   });
 
+  it('are refused where no dispatcher obeys them', async (test) => {
+    const api = await serveApi(test, { holdsBack: false });
+    for (const [method, path, body, field] of [
+      ['PUT', '/queues/mails', { rate_per_s: 5, max_attempts: 3 }, 'rate_per_s'],
+      ['PATCH', '/queues/mails', { max_running: 3 }, 'max_running'],
+      ['PATCH', '/queues/mails', { max_waiting: 3 }, 'max_waiting'],
+      ['POST', '/queues/mails/pause', {}, 'pause'],
+    ] as const) {
+      const { status, body: problem } = await api.call(method, path, { body });
+      assert.equal(status, 400, field);
+      assert.partialDeepStrictEqual(problem, { code: 'invalid_request', errors: [{ field }] });
+    }
+    assert.partialDeepStrictEqual((await api.call('GET', '/queues/mails')).body, { revision: 0, paused: false });
+    assert.equal((await api.call('PUT', '/queues/mails', { body: { max_attempts: 3 } })).status, 200);
+  });
+
   it('fill in what a job leaves out', async (test) => {
     const api = await serveApi(test);
     await api.call('PUT', '/queues/mails', {

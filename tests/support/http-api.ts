@@ -86,7 +86,10 @@ export interface HttpApi {
   call(method: string, path: string, sent?: Sent): Promise<Received>;
 }
 
-export async function serveApi(test: Cleanup, options: { horizonDays?: number } = {}): Promise<HttpApi> {
+export async function serveApi(
+  test: Cleanup,
+  options: { horizonDays?: number; holdsBack?: boolean } = {},
+): Promise<HttpApi> {
   const clock = new FakeClock();
   const telemetry = createTelemetry();
   const jobs = new Map<string, JobRow>();
@@ -106,7 +109,7 @@ export async function serveApi(test: Cleanup, options: { horizonDays?: number } 
   const stopping = new AbortController();
   const errors: Readonly<Record<string, unknown>>[] = [];
   const stores = new MemoryStores({ clock });
-  const useCases = stubUseCases(jobs, asked, { clock, stores });
+  const useCases = stubUseCases(jobs, asked, { clock, stores, holdsBack: options.holdsBack ?? true });
   const quiet = (): void => undefined;
   const app = buildApp({
     useCases,
@@ -186,13 +189,18 @@ async function send(url: string, method: string, path: string, { body, headers =
 function stubUseCases(
   jobs: Map<string, JobRow>,
   asked: Asked,
-  { clock, stores }: { readonly clock: FakeClock; readonly stores: MemoryStores },
+  {
+    clock,
+    stores,
+    holdsBack,
+  }: { readonly clock: FakeClock; readonly stores: MemoryStores; readonly holdsBack: boolean },
 ): UseCases {
   const book = new QueueBook({ store: stores.queues, clock });
   const queues = new QueueManager({
     store: stores.queues,
     book,
     queue: { ensureQueue: async (queue) => [consumerOf(queue)] },
+    holdsBack,
     audit: stores.audit,
     clock,
     random: systemRandom,

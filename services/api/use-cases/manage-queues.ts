@@ -16,6 +16,8 @@ export interface ManageQueuesParts {
   readonly store: QueueStore;
   readonly book: QueueBook;
   readonly queue: Pick<ReadyQueue, 'ensureQueue'>;
+  /** Whether dispatchers hold jobs back: else rates, limits and pauses are refused rather than kept without effect. */
+  readonly holdsBack: boolean;
   readonly audit: AuditLog;
   readonly clock: Clock;
   readonly random: Random;
@@ -91,6 +93,8 @@ export class QueueManager {
         if (revision !== null && before.revision !== revision) return refused(changedMeanwhile(before));
         const next = nextOf(before);
         if (!next.ok) return next;
+        const unheld = this.#parts.holdsBack ? [] : heldBackBy(next.value);
+        if (unheld.length > 0) return refused(notObeyed(unheld));
         if (Object.keys(changedFields(before, next.value)).length === 0) return ok(before);
         if (before.revision === 0 && this.#parts.book.size() >= QUEUES_CONFIGURED_MAX) return refused(tooManyQueues());
         const changed = await this.#write(verb, before, next.value);
@@ -144,6 +148,30 @@ function changedMeanwhile({ queue, revision }: QueueSettings): Problem {
     code: 'changed_meanwhile',
     detail: `The queue ${queue} is at revision ${revision}. Read it again, and change what is there now.`,
     members: { revision },
+  };
+}
+
+/** The settings, by the names that callers use, that only a dispatcher which holds jobs back can obey. */
+function heldBackBy(settings: QueueSettings): readonly string[] {
+  const { ratePerS, burst, rampS, maxRunning, readyMax, maxWaiting, pause } = settings;
+  const held = {
+    rate_per_s: ratePerS,
+    burst,
+    ramp_s: rampS,
+    max_running: maxRunning,
+    ready_max: readyMax,
+    max_waiting: maxWaiting,
+    pause,
+  };
+  return Object.entries(held).flatMap(([name, value]) => (value === null ? [] : [name]));
+}
+
+function notObeyed(names: readonly string[]): Problem {
+  const message = 'is not obeyed by this version yet, so it is refused; leave it out';
+  return {
+    code: 'invalid_request',
+    detail: `${names.join(', ')}: ${message}.`,
+    errors: names.map((field) => ({ field, message })),
   };
 }
 
