@@ -20,6 +20,7 @@ import { Validation } from './middleware/validation.ts';
 import { jobRoutes } from './routes/job-routes.ts';
 import { listRoutes } from './routes/list-routes.ts';
 import { queueRoutes } from './routes/queue-routes.ts';
+import { operationRoutes } from './routes/operation-routes.ts';
 import { serviceRoutes } from './routes/service-routes.ts';
 import { workerRoutes } from './routes/worker-routes.ts';
 import type { UseCases } from './use-cases/types.ts';
@@ -67,6 +68,7 @@ function routesOf({ useCases, clock, horizonDays, keyspace, readiness }: AppPart
   return {
     ...jobRoutes({ useCases, clock, horizonDays, keyspace }),
     ...listRoutes({ useCases, keyspace }),
+    ...operationRoutes({ useCases, clock, horizonDays, keyspace }),
     ...workerRoutes(useCases),
     ...queueRoutes({ useCases, clock, horizonDays }),
     ...serviceRoutes({ horizonDays, readiness }),

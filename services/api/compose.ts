@@ -1,15 +1,19 @@
+import { OperationRegister } from '../core/bulk/operation-register.ts';
 import { layFoundation, type LayFoundation } from '../core/foundation/foundation.ts';
 import { JobMover } from '../core/moves/move-job.ts';
 import type { ServiceContext } from '../core/runtime/run-service.ts';
+import { JobIndex } from '../core/scan/job-index.ts';
 import { JobCanceller } from './use-cases/cancel-job.ts';
 import { JobChanger } from './use-cases/change-job.ts';
 import { JobClaimer } from './use-cases/claim-jobs.ts';
 import { ClaimedJobs } from './use-cases/claimed-jobs.ts';
 import { JobCreator } from './use-cases/create-job.ts';
+import { DryRunner } from './use-cases/dry-run.ts';
 import { KeyedCalls } from './use-cases/keyed-calls.ts';
 import { JobLeaser } from './use-cases/lease-jobs.ts';
 import { JobLister } from './use-cases/list-jobs.ts';
 import { OpenCohorts } from './use-cases/open-cohorts.ts';
+import { OperationKeeper } from './use-cases/operations.ts';
 import { JobReporter } from './use-cases/report-jobs.ts';
 import { QueueManager } from './use-cases/manage-queues.ts';
 import type { UseCases } from './use-cases/types.ts';
@@ -36,13 +40,15 @@ export async function composeUseCases(context: ServiceContext, lay: LayFoundatio
   const book = foundation.queueBook;
   const cohorts = new OpenCohorts({ clock, random, shards: writeShards, size: config.cohortSize });
   const reader = stores.jobs;
-  const { history, keys } = stores;
+  const { history, keys, operations, audit } = stores;
+  const keyed = new KeyedCalls(keys);
   const claimed = new ClaimedJobs();
   const shards = writeShards;
+  const index = new JobIndex({ timerStore: stores.timers, history, shards });
   const writer = new JobWriter({ rounds, timers, cohorts, queue, gate, publisher, clock, random, log, shards });
   const claimer = new JobClaimer({ rounds, reader, timers, canceller, claimed, clock, random, telemetry });
   const useCases = makeUseCases({
-    creator: new JobCreator({ writer, keyed: new KeyedCalls(keys), keys, reader, clock, random, telemetry }),
+    creator: new JobCreator({ writer, keyed, keys, reader, clock, random, telemetry }),
     canceller: new JobCanceller({ rounds, reader, canceller }),
     claimer,
     reporter: new JobReporter({
@@ -60,7 +66,18 @@ export async function composeUseCases(context: ServiceContext, lay: LayFoundatio
     }),
     changer: new JobChanger({ reader, mover: new JobMover({ rounds, timers }), clock }),
     leaser: new JobLeaser({ queue, reader, claimer, clock }),
-    lister: new JobLister({ timerStore: stores.timers, history, reader, shards: writeShards }),
+    lister: new JobLister({ index, reader }),
+    operations: new OperationKeeper({
+      store: operations,
+      register: new OperationRegister({ store: operations, clock, random }),
+      keyed,
+      timers,
+      audit,
+      clock,
+      random,
+      shards,
+    }),
+    dryRunner: new DryRunner({ index, reader, clock }),
     reader,
     queues: new QueueManager({
       store: stores.queues,

@@ -1,8 +1,13 @@
+import { OperationRegister } from '../core/bulk/operation-register.ts';
 import { layFoundation, type LayFoundation } from '../core/foundation/foundation.ts';
 import { SECOND_MS } from '../core/domain/limits.ts';
 import { ShardOwner } from '../core/ownership/shard-owner.ts';
 import { startLoop, type Loop } from '../core/runtime/loop.ts';
+import { JobIndex } from '../core/scan/job-index.ts';
+import { JobMover } from '../core/moves/move-job.ts';
 import type { Compose, ServiceContext } from '../core/runtime/run-service.ts';
+import { BulkCarrier } from './bulk-carrier.ts';
+import { Operations, settlesAll } from './operations.ts';
 import { Reaper } from './reaper.ts';
 import { ReadyWatch } from './ready-watch.ts';
 import { Republisher } from './republish.ts';
@@ -37,10 +42,27 @@ export async function composeReaper(context: ServiceContext, lay: LayFoundation 
     telemetry,
     log,
   });
+  const operations = new Operations({
+    store: stores.operations,
+    register: new OperationRegister({ store: stores.operations, clock, random }),
+    index: new JobIndex({ timerStore: stores.timers, history: stores.history, shards: foundation.writeShards }),
+    carrier: new BulkCarrier({
+      reader: stores.jobs,
+      rounds,
+      mover: new JobMover({ rounds, timers }),
+      canceller,
+      clock,
+    }),
+    timers,
+    clock,
+    random,
+    log,
+    holds: (shard) => owner.holds(shard),
+  });
   const reaper = new Reaper({
     timerStore: stores.timers,
     cursors: stores.cursors,
-    settler,
+    settler: settlesAll(settler, operations),
     timers,
     readyWatch: new ReadyWatch({ queue, clock, log }),
     republisher: new Republisher({ timerStore: stores.timers, reader: stores.jobs, queue, clock, telemetry }),
@@ -80,6 +102,7 @@ export async function composeReaper(context: ServiceContext, lay: LayFoundation 
   const unwatch = foundation.onBusConnected(() => {
     watch.wake();
   });
+  context.onStop('operations', () => operations.stop());
   context.onStop('duties', async () => {
     unwatch();
     await Promise.all(loops.map((loop) => loop.stop()));

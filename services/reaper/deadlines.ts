@@ -4,7 +4,7 @@ import type { EpochMs } from '../core/domain/time.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { TimerStore } from '../core/ports/timer-store.ts';
 import { ShardScanner, type Held } from '../core/scan/shard-scanner.ts';
-import type { Found, Settler } from './settle.ts';
+import type { Found, Settles } from './settle.ts';
 
 /** Rows settled together: their jobs are read and written grouped by cohort. */
 const SETTLE_ROWS_MAX = 500;
@@ -14,14 +14,14 @@ const REMEMBERED_MAX = 20_000;
 /** Deadline rows of one shard as their time comes, with a trailing edge of 5 s (rule 5). */
 export class ShardDeadlines {
   readonly #clock: Clock;
-  readonly #settler: Settler;
+  readonly #settler: Settles;
   readonly #scanner: ShardScanner<DeadlineEntry>;
   readonly #republishedAt: () => EpochMs | null;
   readonly #settledLately = new Set<string>();
 
   constructor(parts: {
     timerStore: TimerStore;
-    settler: Settler;
+    settler: Settles;
     clock: Clock;
     shard: number;
     from: EpochMs;

@@ -10,12 +10,12 @@ import { foundDeadline, ShardDeadlines } from './deadlines.ts';
 import type { ReadyWatch } from './ready-watch.ts';
 import type { Republisher } from './republish.ts';
 import { SecondLook } from './second-look.ts';
-import type { Found, Settler } from './settle.ts';
+import type { Found, Settles } from './settle.ts';
 
 export interface ReaperParts {
   readonly timerStore: TimerStore;
   readonly cursors: CursorStore;
-  readonly settler: Settler;
+  readonly settler: Settles;
   readonly timers: Timers;
   readonly readyWatch: ReadyWatch;
   readonly republisher: Republisher;

@@ -4,7 +4,7 @@ import type { EpochMs } from '../core/domain/time.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { TimerRange } from '../core/ports/timer-store.ts';
 import type { Timers } from '../core/timers/timers.ts';
-import type { Found, Settler } from './settle.ts';
+import type { Found, Settles } from './settle.ts';
 
 /** Minutes looked at in one pass, so that one shard's long outage does not hold up the others' duties. */
 const MINUTES_PER_PASS_MAX = 60;
@@ -14,7 +14,7 @@ export interface SecondLookParts {
   readonly read: (range: TimerRange) => AsyncIterable<readonly Found[]>;
   /** The minute may be looked at only when its first reader is past this time. */
   readonly readerPosition: () => Promise<EpochMs>;
-  readonly settler: Settler;
+  readonly settler: Settles;
   readonly timers: Timers;
   readonly clock: Clock;
   readonly shard: number;

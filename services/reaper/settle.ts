@@ -38,6 +38,11 @@ export interface Found {
 /** settled: the job has another timer, or needs none. Else the row is to be looked at again at `again`. */
 export type Settled = 'settled' | { readonly again: EpochMs };
 
+/** Settles timer rows, in their order; never throws for the store's sake. */
+export interface Settles {
+  settle(found: readonly Found[]): Promise<readonly Settled[]>;
+}
+
 export interface SettlerParts {
   readonly reader: JobReader;
   readonly rounds: Rounds;
@@ -60,7 +65,7 @@ export interface SettlerParts {
 const LOOKS_MAX = 3;
 
 /** The one rule of design section 8, for rows of both timer tables: settle(job, now). */
-export class Settler {
+export class Settler implements Settles {
   readonly #parts: SettlerParts;
 
   constructor(parts: SettlerParts) {

@@ -3,6 +3,7 @@
 import { before, describe } from 'node:test';
 import { types, type Client } from 'cassandra-driver';
 import { dayOf, HISTORY_STRIPES, hourOf } from '../../services/core/domain/bucket.ts';
+import type { AuditEntry } from '../../services/core/ports/audit-log.ts';
 import type { DeadLetter, FinishedJob } from '../../services/core/ports/history-store.ts';
 import { systemClock } from '../../services/core/runtime/system-clock.ts';
 import { createStores, type Stores } from '../../services/core/storage/stores.ts';
@@ -10,6 +11,7 @@ import { testDriver, testSession } from '../support/cassandra.ts';
 import { MemoryStores } from '../support/memory-store.ts';
 import { suiteCleanup } from '../support/suite-cleanup.ts';
 import { cohortStoreSuite } from './cohort-store.suite.ts';
+import { auditLogSuite, operationStoreSuite, type OperationStoreHarness } from './operation-store.suite.ts';
 import { historyStoreSuite, keyStoreSuite, settingsStoreSuite, type OtherStoresHarness } from './other-stores.suite.ts';
 import { heldStoreSuite } from './held-store.suite.ts';
 import { queueStoreSuite } from './queue-store.suite.ts';
@@ -17,7 +19,7 @@ import { scheduleDirectorySuite } from './schedule-directory.suite.ts';
 import { scheduleStoreSuite } from './schedule-store.suite.ts';
 import { timerStoreSuite } from './timer-store.suite.ts';
 
-type Harness = Stores & OtherStoresHarness;
+type Harness = Stores & OtherStoresHarness & OperationStoreHarness;
 
 function suites(harness: () => Harness): void {
   describe('cohorts', () => cohortStoreSuite(harness));
@@ -29,6 +31,8 @@ function suites(harness: () => Harness): void {
   describe('queues', () => queueStoreSuite(harness));
   describe('held rows', () => heldStoreSuite(harness));
   describe('history', () => historyStoreSuite(harness));
+  describe('operations', () => operationStoreSuite(harness));
+  describe('audit log', () => auditLogSuite(harness));
 }
 
 describe('stores in memory', () => {
@@ -40,6 +44,7 @@ describe('stores in memory', () => {
         [...stores.finished.values()].filter((row) => row.queue === queue && sameHour(row.finishedAt, at)),
       deadLettersOf: async (queue: string, at: number) =>
         [...stores.letters.values()].filter((row) => row.queue === queue && dayOf(row.deadAt) === dayOf(at)),
+      auditOf: async (at: number) => [...stores.auditEntries.values()].filter((entry) => dayOf(entry.at) === dayOf(at)),
     }),
   );
 });
@@ -54,10 +59,35 @@ describe('stores on Cassandra', () => {
       ...createStores(session, { clock: systemClock }),
       finishedOf: (queue, at) => finishedOf(client, queue, at),
       deadLettersOf: (queue, at) => deadLettersOf(client, queue, at),
+      auditOf: (at) => auditOf(client, at),
     };
   });
   suites(() => harness);
 });
+
+async function auditOf(client: Client, at: number): Promise<readonly AuditEntry[]> {
+  const stripes = Array.from({ length: 8 }, (_, stripe) => stripe);
+  const results = await Promise.all(
+    stripes.map((stripe) =>
+      client.execute(
+        'SELECT * FROM audit_log WHERE day = ? AND stripe = ?',
+        [types.LocalDate.fromString(dayOf(at)), stripe],
+        { prepare: true },
+      ),
+    ),
+  );
+  return results
+    .flatMap(({ rows }) => rows)
+    .map((row) => ({
+      at: (row.get('at') as Date).getTime(),
+      entryId: row.get('entry_id') as string,
+      owner: row.get('owner') as string,
+      actor: row.get('actor') as string | null,
+      verb: row.get('verb') as string,
+      subject: row.get('subject') as string,
+      detail: JSON.parse(row.get('detail') as string) as AuditEntry['detail'],
+    }));
+}
 
 async function finishedOf(client: Client, queue: string, at: number): Promise<readonly FinishedJob[]> {
   const stripes = Array.from({ length: HISTORY_STRIPES }, (_, stripe) => stripe);

@@ -70,13 +70,14 @@ describe('GET /jobs by queue and window', () => {
       pageSize: 10,
       after: null,
     });
-    assert.partialDeepStrictEqual(api.asked.lists[1], { after: { runAt: FAKE_START + 9_000, jobId: ids[9] } });
+    assert.partialDeepStrictEqual(api.asked.lists[1], { after: { at: FAKE_START + 9_000, jobId: ids[9] } });
   });
 
   it('bears pages that are short or empty and still have a next one', async (test) => {
     const api = await serveApi(test);
     const jobId = 'j_0123456789abc_00';
-    const nexts = [{ runAt: FAKE_START, jobId }, { runAt: FAKE_START + 1, jobId }, null];
+    // Also one that ends between two jobs.
+    const nexts = [{ at: FAKE_START, jobId }, { at: FAKE_START + 1, jobId: '' }, null];
     api.override({ listJobs: async () => ok({ jobs: [], next: nexts.shift() ?? null }) });
     assert.equal((await allPages(api, '/jobs', 'jobs', WINDOW)).length, 3);
   });
@@ -181,7 +182,16 @@ describe('a page token', () => {
 describe('GET /dead-letters', () => {
   it('lists by the time of death, page after page', async (test) => {
     const api = await serveApi(test);
-    const died = { status: 'dead', finishedAt: FAKE_START, reason: 'attempts', attempt: 5, lastError: 'boom' } as const;
+    const died: Parameters<typeof jobRow>[2] = {
+      status: 'dead',
+      finishedAt: FAKE_START,
+      reason: 'attempts',
+      attempt: 5,
+      lastError: 'boom',
+      labels: { region: 'eu' },
+      starts: new Map([[5, { worker: 'worker-1', claimId: 'c', startedAt: FAKE_START - 1_000 }]]),
+      ends: new Map([[5, { endedAt: FAKE_START, outcome: 'failed', error: 'boom' }]]),
+    };
     const ids = await withJobs(api, died);
     const pages = await allPages(api, '/dead-letters', 'dead_letters', {
       ...WINDOW,
@@ -200,8 +210,19 @@ describe('GET /dead-letters', () => {
       attempt: 5,
       reason: 'attempts',
       error: 'boom',
+      labels: { region: 'eu' },
+      attempts: [
+        {
+          attempt: 5,
+          worker: 'worker-1',
+          started_at: at(-1_000),
+          ended_at: at(0),
+          outcome: 'failed',
+          error: 'boom',
+        },
+      ],
     });
-    assert.partialDeepStrictEqual(api.asked.deadLists[1], { pageSize: 20, after: { deadAt: FAKE_START } });
+    assert.partialDeepStrictEqual(api.asked.deadLists[1], { pageSize: 20, after: { at: FAKE_START } });
   });
 
   it('asks for a queue and a window of at most 31 days', async (test) => {
@@ -213,5 +234,14 @@ describe('GET /dead-letters', () => {
       await detailOf(api, `/dead-letters${query({ ...WINDOW, status: 'dead' })}`),
       /^status: is not a field/,
     );
+  });
+
+  it('hands on label and a part of the error', async (test) => {
+    const api = await serveApi(test);
+    await api.call('GET', `/dead-letters${query({ ...WINDOW, label: 'region=eu', error: '451 = "try later"' })}`);
+    assert.partialDeepStrictEqual(api.asked.deadLists, [
+      { label: { name: 'region', value: 'eu' }, error: '451 = "try later"' },
+    ]);
+    assert.match(await detailOf(api, `/dead-letters${query({ ...WINDOW, error: '' })}`), /^error: must be 1 to 256/);
   });
 });

@@ -17,18 +17,22 @@ import type {
   ReleaseItem,
   ReplayJob,
   Report,
+  StartOperation,
   UseCases,
 } from '../../services/api/use-cases/types.ts';
 import { QueueManager } from '../../services/api/use-cases/manage-queues.ts';
 import { jobNotFound } from '../../services/api/use-cases/worker-refusals.ts';
 import { ok, refused } from '../../services/core/contract/problems.ts';
+import type { BulkTask } from '../../services/core/domain/bulk.ts';
 import type { JobRow } from '../../services/core/domain/job.ts';
+import type { DeadLetter } from '../../services/core/ports/history-store.ts';
 import { jobDefaultsOf } from '../../services/core/domain/queue-settings.ts';
 import type { ReadyConsumer } from '../../services/core/ports/ready-queue.ts';
 import { QueueBook } from '../../services/core/queues/queue-book.ts';
 import { systemRandom } from '../../services/core/runtime/system-random.ts';
 import type { Readiness } from '../../services/core/runtime/readiness.ts';
 import { createTelemetry, type PrometheusTelemetry } from '../../services/core/telemetry/prometheus-telemetry.ts';
+import { bulkOperation } from './bulk-operation.ts';
 import { FakeClock } from './fake-clock.ts';
 import { jobRow, newCohort } from './job-row.ts';
 import { assertDocumented } from './openapi-check.ts';
@@ -63,6 +67,8 @@ export interface Asked {
   readonly leases: LeaseRequest[];
   readonly lists: ListJobs[];
   readonly deadLists: ListDeadLetters[];
+  readonly operations: StartOperation[];
+  readonly dryRuns: BulkTask[];
 }
 
 export interface HttpApi {
@@ -105,6 +111,8 @@ export async function serveApi(
     leases: [],
     lists: [],
     deadLists: [],
+    operations: [],
+    dryRuns: [],
   };
   const stopping = new AbortController();
   const errors: Readonly<Record<string, unknown>>[] = [];
@@ -186,6 +194,10 @@ async function send(url: string, method: string, path: string, { body, headers =
   };
 }
 
+function deadLetterOf({ jobId, queue, finishedAt, attempt, reason, lastError }: JobRow): DeadLetter {
+  return { jobId, queue, deadAt: finishedAt ?? 0, attempt, reason: reason ?? 'attempts', error: lastError };
+}
+
 function stubUseCases(
   jobs: Map<string, JobRow>,
   asked: Asked,
@@ -260,23 +272,28 @@ function stubUseCases(
       const start = request.after === null ? 0 : all.findIndex(({ jobId }) => jobId === request.after?.jobId) + 1;
       const page = all.slice(start, start + request.pageSize);
       const last = start + page.length < all.length ? page.at(-1) : undefined;
-      return ok({ jobs: page, next: last === undefined ? null : { runAt: last.runAt, jobId: last.jobId } });
+      return ok({ jobs: page, next: last === undefined ? null : { at: last.runAt, jobId: last.jobId } });
     },
     listDeadLetters: async (request) => {
       asked.deadLists.push(request);
       const dead = byTime(request, (job) => job.finishedAt ?? Infinity);
       const start = request.after === null ? 0 : dead.findIndex(({ jobId }) => jobId === request.after?.jobId) + 1;
-      const page = dead.slice(start, start + request.pageSize).map(({ jobId, queue, finishedAt, attempt, ...job }) => ({
-        jobId,
-        queue,
-        deadAt: finishedAt ?? 0,
-        attempt,
-        reason: job.reason ?? 'attempts',
-        error: job.lastError,
-      }));
-      const last = start + page.length < dead.length ? page.at(-1) : undefined;
-      return ok({ deadLetters: page, next: last === undefined ? null : { deadAt: last.deadAt, jobId: last.jobId } });
+      const page = dead.slice(start, start + request.pageSize).map((job) => ({ letter: deadLetterOf(job), job }));
+      const last = start + page.length < dead.length ? page.at(-1)?.letter : undefined;
+      return ok({ deadJobs: page, next: last === undefined ? null : { at: last.deadAt, jobId: last.jobId } });
     },
+    startOperation: async (request) => {
+      asked.operations.push(request);
+      return ok({ operation: bulkOperation({ ...request, createdAt: clock.now() }), replayed: false });
+    },
+    dryRun: async (task) => {
+      asked.dryRuns.push(task);
+      const samples = [...jobs.values()];
+      return ok({ matched: samples.length, refused: 0, reached: null, samples });
+    },
+    getOperation: async (operationId) => ok(bulkOperation({ operationId })),
+    listOperations: async () => ok({ operations: [bulkOperation()], next: null }),
+    stopOperation: async (operationId) => ok(bulkOperation({ operationId, status: 'stopping' })),
     getJob: async (jobId) => find(jobId),
     findJobByKey: async (owner, key) => {
       const job = [...jobs.values()].find((row) => row.owner === owner && row.idempotencyKey === key);

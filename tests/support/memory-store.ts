@@ -2,6 +2,7 @@
 // on a real Cassandra, so that a test on a fake says something about the product.
 
 import { bucketOf, dayOf, hourOf } from '../../services/core/domain/bucket.ts';
+import type { BulkOperation } from '../../services/core/domain/bulk.ts';
 import { cohortOf } from '../../services/core/domain/ids.ts';
 import type { AttemptEnd, JobRow } from '../../services/core/domain/job.ts';
 import { JobStatus } from '../../services/core/domain/job-status.ts';
@@ -33,6 +34,7 @@ import type { ScheduleIndex } from '../../services/core/ports/schedule-index.ts'
 import type { ScheduleNames } from '../../services/core/ports/schedule-names.ts';
 import type { ScheduleRun } from '../../services/core/domain/occurrence.ts';
 import type { ScheduleReader, ScheduleRunStore, ScheduleStore } from '../../services/core/ports/schedule-store.ts';
+import type { ListedOperation, OperationStore } from '../../services/core/ports/operation-store.ts';
 import type { SettingsStore } from '../../services/core/ports/settings-store.ts';
 import { StoreError } from '../../services/core/ports/store-error.ts';
 import type { CursorStore, TimerRange, TimerStore } from '../../services/core/ports/timer-store.ts';
@@ -63,6 +65,11 @@ export type StoreMethod =
   | 'history.writeFinished'
   | 'history.writeDeadLetters'
   | 'history.readDeadLetters'
+  | 'operations.create'
+  | 'operations.find'
+  | 'operations.save'
+  | 'operations.list'
+  | 'operations.readList'
   | 'keys.claim'
   | 'keys.find'
   | 'keys.markWritten'
@@ -125,6 +132,8 @@ export class MemoryStores {
   readonly letters = new Map<string, DeadLetter>();
   readonly positions = new Map<string, EpochMs>();
   readonly keyRows = new Map<string, JobKey>();
+  readonly operationRows = new Map<string, { readonly row: BulkOperation; readonly token: string }>();
+  readonly operationList = new Map<string, ListedOperation>();
   readonly settingRows = new Map<string, string>();
   readonly queueRows = new Map<string, QueueSettings>();
   /** By hour, as heldHourKey has it, then by place. */
@@ -263,6 +272,46 @@ export class MemoryStores {
       }),
   };
 
+  readonly operations: OperationStore = {
+    create: (operation) =>
+      this.#write('operations.create', [operation], () => {
+        const standing = this.#liveOperation(operation.operationId) ?? { row: operation, token: operation.operationId };
+        this.operationRows.set(operation.operationId, standing);
+        return standing.row;
+      }),
+    find: (operationId) =>
+      this.#read('operations.find', [operationId], () => this.#liveOperation(operationId)?.row ?? null),
+    save: (before, progress, token) =>
+      this.#write('operations.save', [before, progress], () => {
+        const found = this.#liveOperation(before.operationId)?.row ?? null;
+        if (found?.revision !== before.revision) return { found };
+        const { status, position, changed, failed, lastError, runner, updatedAt, finishedAt } = progress;
+        const changes = { status, position, changed, failed, lastError, runner, updatedAt, finishedAt };
+        const row = { ...found, ...changes, revision: found.revision + 1 };
+        this.operationRows.set(before.operationId, { row, token });
+        return null;
+      }),
+    bearsToken: (operationId, token) =>
+      this.#read('operations.find', [operationId], () => this.#liveOperation(operationId)?.token === token),
+    list: (entry) =>
+      this.#write('operations.list', [entry], () => {
+        const { operationId, createdAt, expiresAt } = entry;
+        this.operationList.set(operationId, { operationId, createdAt, expiresAt });
+      }),
+    readList: (upTo) => {
+      const read = (): Promise<readonly ListedOperation[]> =>
+        this.#read('operations.readList', [upTo], () =>
+          [...this.operationList.values()]
+            .filter(({ createdAt, expiresAt }) => createdAt <= upTo && expiresAt > this.#serverNow())
+            .filter(({ createdAt }) => dayOf(createdAt) === dayOf(upTo))
+            .sort((one, other) => other.createdAt - one.createdAt || (one.operationId < other.operationId ? 1 : -1)),
+        );
+      return (async function* () {
+        yield await read();
+      })();
+    },
+  };
+
   readonly settings: SettingsStore = {
     readOrSeed: (name, seed) =>
       this.#write('settings.readOrSeed', [name, seed], () => {
@@ -361,6 +410,11 @@ export class MemoryStores {
   #liveKey(keyHash: string): JobKey | null {
     const key = this.keyRows.get(keyHash);
     return key === undefined || key.expiresAt <= this.#serverNow() ? null : key;
+  }
+
+  #liveOperation(operationId: string): { readonly row: BulkOperation; readonly token: string } | null {
+    const standing = this.operationRows.get(operationId);
+    return standing === undefined || standing.row.expiresAt <= this.#serverNow() ? null : standing;
   }
 
   /** Each page is read when it is asked for, from where the one before ended. */

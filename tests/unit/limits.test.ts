@@ -56,6 +56,11 @@ const BELOW: readonly Relation[] = [
     limits.SHARD_LEASE_TTL_DEFAULT_MS + limits.TICK_MS,
     10 * limits.SECOND_MS,
   ],
+  [
+    'an operation saves itself several times before another runner could begin',
+    3 * limits.OPERATION_SAVE_EVERY_MS,
+    limits.OPERATION_LOOK_AHEAD_MS,
+  ],
   ['a ready message is not called lost while it is young', limits.PUBLISHED_SLACK_MS, limits.ENQUEUED_LOOK_MIN_MS],
   ['looks at a waiting job get rarer', limits.ENQUEUED_LOOK_MIN_MS, limits.ENQUEUED_LOOK_MAX_MS],
   ['a sleep never overflows the timer of Node', limits.SLEEP_MAX_MS, 2 ** 31 - 1],

@@ -8,6 +8,10 @@ import { HELD_STATEMENTS } from '../../services/core/storage/cql/held-statements
 import { HISTORY_STATEMENTS } from '../../services/core/storage/cql/history-statements.ts';
 import { JOB_STATEMENTS } from '../../services/core/storage/cql/job-statements.ts';
 import { KEY_STATEMENTS } from '../../services/core/storage/cql/key-statements.ts';
+import {
+  OPERATION_LIST_STATEMENTS,
+  OPERATION_STATEMENTS,
+} from '../../services/core/storage/cql/operation-statements.ts';
 import { QUEUE_STATEMENTS } from '../../services/core/storage/cql/queue-statements.ts';
 import { SCHEDULE_INDEX_STATEMENTS } from '../../services/core/storage/cql/schedule-index-statements.ts';
 import { SCHEDULE_KEY_STATEMENTS } from '../../services/core/storage/cql/schedule-key-statements.ts';
@@ -29,14 +33,16 @@ const CONDITIONAL = [
   SCHEDULE_KEY_STATEMENTS,
   SETTINGS_STATEMENTS,
   QUEUE_STATEMENTS,
+  OPERATION_STATEMENTS,
 ].flat();
 const PLAIN = [
   TIMER_STATEMENTS,
   HISTORY_STATEMENTS,
-  AUDIT_STATEMENTS,
-  HELD_STATEMENTS,
   SCHEDULE_RUN_STATEMENTS,
   SCHEDULE_INDEX_STATEMENTS,
+  OPERATION_LIST_STATEMENTS,
+  AUDIT_STATEMENTS,
+  HELD_STATEMENTS,
 ].flat();
 
 describe('R075 a statement', () => {

@@ -18,9 +18,12 @@ export const PAYLOAD_MEMBER = 'payload';
 export const KEY_HEADER = 'Idempotency-Key';
 const KEY_MEMBER = 'idempotency_key';
 
-export interface JobTerms {
+export interface TimeTerms {
   readonly now: EpochMs;
   readonly horizonDays: number;
+}
+
+export interface JobTerms extends TimeTerms {
   readonly defaultsOf: (queue: string) => JobDefaults;
 }
 
@@ -108,7 +111,7 @@ interface Times {
   readonly delay_s?: number;
 }
 
-export function timeViolations(times: Times, { now, horizonDays }: Pick<JobTerms, 'now' | 'horizonDays'>): Violation[] {
+export function timeViolations(times: Times, { now, horizonDays }: TimeTerms): Violation[] {
   if (times.run_at !== undefined && times.delay_s !== undefined) {
     return [{ path: ['run_at'], message: 'and delay_s exclude each other: give one of them, or neither for now' }];
   }

@@ -1,10 +1,10 @@
 import { formatInstant } from '../../core/contract/instant.ts';
 import type { Result } from '../../core/contract/problems.ts';
+import { operationIdsOf } from '../../core/domain/bulk.ts';
 import type { JobRow, RetryPolicy } from '../../core/domain/job.ts';
 import type { EpochMs } from '../../core/domain/time.ts';
-import type { DeadLetter } from '../../core/ports/history-store.ts';
 import { itemProblem, jsonWithRaw } from '../middleware/answer.ts';
-import type { ClaimedJob, CreatedJob } from '../use-cases/types.ts';
+import type { ClaimedJob, CreatedJob, DeadJob } from '../use-cases/types.ts';
 
 /** Where a job is. `@` and `:` of an occurrence's id stand in a path as they are. */
 export function hrefOf(jobId: string): string {
@@ -32,8 +32,19 @@ export function createdJobJson(result: Result<CreatedJob>): string {
   return JSON.stringify({ status, job_id: jobId, href: hrefOf(jobId), run_at: formatInstant(runAt), replayed });
 }
 
-export function deadLetterView({ jobId, queue, deadAt, attempt, reason, error }: DeadLetter): object {
-  return { job_id: jobId, href: hrefOf(jobId), queue, dead_at: formatInstant(deadAt), attempt, reason, error };
+export function deadLetterView({ letter, job }: DeadJob): object {
+  const { jobId, queue, deadAt, attempt, reason, error } = letter;
+  return {
+    job_id: jobId,
+    href: hrefOf(jobId),
+    queue,
+    dead_at: formatInstant(deadAt),
+    attempt,
+    reason,
+    error,
+    labels: job.labels,
+    attempts: attemptViews(job),
+  };
 }
 
 function jobView(row: JobRow, keyspace: string): object {
@@ -64,6 +75,7 @@ function jobView(row: JobRow, keyspace: string): object {
     lease_until: instantOrNull(row.leaseUntil),
     deadline_at: instantOrNull(row.deadlineAt),
     cancel_requested: row.cancelRequested,
+    operation_ids: operationIdsOf(row.bulkMarks),
     last_error: row.lastError,
     attempts: attemptViews(row),
     owner: row.owner,

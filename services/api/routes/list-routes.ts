@@ -53,12 +53,12 @@ export function listRoutes({ useCases, keyspace }: ListRouteParts): Record<ListO
       status,
       label: labelOf(query['label']),
       pageSize: pageSizeOf(query),
-      after: after.value === null ? null : { runAt: after.value.at, jobId: after.value.jobId },
+      after: after.value,
     });
     if (!result.ok) return result;
     const { jobs, next } = result.value;
     const items = jobs.map((job) => listedJobJson(job, keyspace)).join(',');
-    const token = next === null ? null : pageToken(filter, { at: next.runAt, jobId: next.jobId });
+    const token = next === null ? null : pageToken(filter, next);
     return ok({ status: 200, body: `{"jobs":[${items}],"next_page_token":${JSON.stringify(token)}}` });
   }
 
@@ -74,19 +74,22 @@ export function listRoutes({ useCases, keyspace }: ListRouteParts): Record<ListO
         const window = windowOf(query, DEAD_LETTERS_WINDOW_MAX_MS, 'is required');
         if (!window.ok) return window;
         const { queue, from, to } = window.value;
-        const filter = ['dead-letters', OWNER_DEFAULT, queue, from, to];
+        const error = query['error'] ?? null;
+        const filter = ['dead-letters', OWNER_DEFAULT, queue, from, to, query['label'] ?? null, error];
         const after = positionIn(filter, query);
         if (!after.ok) return after;
         const result = await useCases.listDeadLetters({
           ...window.value,
+          label: labelOf(query['label']),
+          error,
           pageSize: pageSizeOf(query),
-          after: after.value === null ? null : { deadAt: after.value.at, jobId: after.value.jobId },
+          after: after.value,
         });
         if (!result.ok) return result;
-        const { deadLetters, next } = result.value;
+        const { deadJobs, next } = result.value;
         const body = {
-          dead_letters: deadLetters.map(deadLetterView),
-          next_page_token: next === null ? null : pageToken(filter, { at: next.deadAt, jobId: next.jobId }),
+          dead_letters: deadJobs.map(deadLetterView),
+          next_page_token: next === null ? null : pageToken(filter, next),
         };
         return ok({ status: 200, body: JSON.stringify(body) });
       },
@@ -120,7 +123,7 @@ function positionIn(filter: ListFilter, query: Query): Result<PagePosition | nul
 }
 
 /** `name=value`: the first = divides, so that a value may have some too. */
-function labelOf(text: string | undefined): ListJobs['label'] {
+export function labelOf(text: string | undefined): ListJobs['label'] {
   if (text === undefined) return null;
   const equals = text.indexOf('=');
   return { name: text.slice(0, equals), value: text.slice(equals + 1) };

@@ -6,6 +6,7 @@ import type { EpochMs } from '../../core/domain/time.ts';
 /** The last row of a page. */
 export interface PagePosition {
   readonly at: EpochMs;
+  /** Empty where the page ended between two jobs. */
   readonly jobId: string;
 }
 
@@ -38,8 +39,9 @@ export function pageToken(filter: ListFilter, { at, jobId }: PagePosition): stri
 
 /** Null when the token is none, or of another list. */
 export function pagePosition(filter: ListFilter, token: string): PagePosition | null {
-  const [, at, jobId = ''] = /^(\d{1,15}) (\S+)$/.exec(placeOf(filter, token) ?? '') ?? [];
-  return isJobId(jobId) ? { at: Number(at), jobId } : null;
+  const [, at, jobId] = /^(\d{1,15}) (\S*)$/.exec(placeOf(filter, token) ?? '') ?? [];
+  if (jobId === undefined || (jobId !== '' && !isJobId(jobId))) return null;
+  return { at: Number(at), jobId };
 }
 
 export function pageSizeOf(query: Readonly<Record<string, string>>): number {

@@ -6,6 +6,8 @@ import { StoreError } from '../../core/ports/store-error.ts';
 export interface KeyedCall<T> {
   readonly keyHash: string;
   readonly requestHash: string;
+  /** What the key stands for. */
+  readonly names?: 'job_id' | 'operation_id';
   /** The key to be written when there is none yet. */
   readonly newKey: () => Omit<JobKey, 'keyHash' | 'requestHash' | 'written'>;
   /** The call has been carried out before: its answer again. */
@@ -42,13 +44,14 @@ export class KeyedCalls {
     }
   }
 
-  async #carryOut<T>({ keyHash, requestHash, newKey, replay, write }: KeyedCall<T>): Promise<Result<T>> {
+  async #carryOut<T>(call: KeyedCall<T>): Promise<Result<T>> {
+    const { keyHash, requestHash, names = 'job_id', newKey, replay, write } = call;
     const standing = (await this.#keys.find(keyHash)) ?? (await this.#claim({ ...newKey(), keyHash, requestHash }));
     if (standing.requestHash !== requestHash) {
       return refused({
         code: 'idempotency_key_reused',
         detail: 'This idempotency key stands for other content. Use a new key, or send the same content.',
-        members: { job_id: standing.jobId },
+        members: { [names]: standing.jobId },
       });
     }
     if (standing.written) return replay(standing);
@@ -72,8 +75,11 @@ async function answeredOrAgain<T>(write: () => Promise<T>): Promise<T> {
   }
 }
 
+export type KeyedRoute =
+  'POST /jobs' | 'POST /jobs/batch' | 'POST /operations' | 'POST /dead-letters/replay' | 'POST /dead-letters/discard';
+
 /** The scope of a key is the owner and the route. */
-export function keyHashOf(owner: string, route: 'POST /jobs' | 'POST /jobs/batch', key: string): string {
+export function keyHashOf(owner: string, route: KeyedRoute, key: string): string {
   return createHash('sha256')
     .update(JSON.stringify([owner, route, key]))
     .digest('hex');

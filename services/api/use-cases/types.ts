@@ -1,4 +1,5 @@
 import type { Result } from '../../core/contract/problems.ts';
+import type { BulkOperation, BulkTask } from '../../core/domain/bulk.ts';
 import type { JobRow, RetryPolicy } from '../../core/domain/job.ts';
 import type { JobStatus, Outcome, Priority } from '../../core/domain/job-status.ts';
 import type { JobDefaults, QueueSettings } from '../../core/domain/queue-settings.ts';
@@ -6,6 +7,8 @@ import type { EpochMs } from '../../core/domain/time.ts';
 import type { JobTerms } from '../../core/ports/job-store.ts';
 import type { DeadLetter } from '../../core/ports/history-store.ts';
 import type { ReadyConsumer } from '../../core/ports/ready-queue.ts';
+import type { IndexPosition } from '../../core/scan/job-index.ts';
+import type { KeyedRoute } from './keyed-calls.ts';
 
 /** What the routes ask for: requests already parsed, validated and with defaults filled in. Use-cases never reject for a refusal. */
 export interface UseCases {
@@ -42,6 +45,13 @@ export interface UseCases {
   resumeQueue(queue: string): Promise<Result<QueueSettings>>;
   /** What a job gets in this queue where its request names nothing. */
   jobDefaultsOf(queue: string): JobDefaults;
+  startOperation(request: StartOperation): Promise<Result<StartedOperation>>;
+  /** What an operation would change now, counted for a few seconds at most. */
+  dryRun(task: BulkTask): Promise<Result<DryRun>>;
+  getOperation(operationId: string): Promise<Result<BulkOperation>>;
+  listOperations(request: ListOperations): Promise<Result<OperationPage>>;
+  /** It ends within a second or two, wherever it is. */
+  stopOperation(operationId: string, owner: string): Promise<Result<BulkOperation>>;
 }
 
 export type When = { readonly at: EpochMs } | { readonly delayMs: number };
@@ -131,18 +141,12 @@ export interface ListJobs {
   readonly label: { readonly name: string; readonly value: string } | null;
   readonly pageSize: number;
   /** Where the page before ended; null: the first page. */
-  readonly after: ListPosition | null;
-}
-
-/** Opaque to callers; the route binds it to the filter. */
-export interface ListPosition {
-  readonly runAt: EpochMs;
-  readonly jobId: string;
+  readonly after: IndexPosition | null;
 }
 
 export interface JobPage {
   readonly jobs: readonly JobRow[];
-  readonly next: ListPosition | null;
+  readonly next: IndexPosition | null;
 }
 
 export interface ListDeadLetters {
@@ -150,13 +154,59 @@ export interface ListDeadLetters {
   readonly from: EpochMs;
   /** Exclusive. */
   readonly to: EpochMs;
+  readonly label: ListJobs['label'];
+  /** A part of the last error. */
+  readonly error: string | null;
   readonly pageSize: number;
-  readonly after: { readonly deadAt: EpochMs; readonly jobId: string } | null;
+  readonly after: IndexPosition | null;
+}
+
+/** A dead letter, and the job that it is of. */
+export interface DeadJob {
+  readonly letter: DeadLetter;
+  readonly job: JobRow;
 }
 
 export interface DeadLetterPage {
-  readonly deadLetters: readonly DeadLetter[];
-  readonly next: { readonly deadAt: EpochMs; readonly jobId: string } | null;
+  readonly deadJobs: readonly DeadJob[];
+  readonly next: IndexPosition | null;
+}
+
+export interface StartOperation extends Pick<BulkTask, 'verb' | 'filter' | 'newTime'> {
+  readonly owner: string;
+  readonly ratePerS: number;
+  /** With the route that it came by and the hash of the content; null: unkeyed. */
+  readonly key: { readonly text: string; readonly route: KeyedRoute; readonly requestHash: string } | null;
+}
+
+export interface StartedOperation {
+  readonly operation: BulkOperation;
+  readonly replayed: boolean;
+}
+
+export interface DryRun {
+  readonly matched: number;
+  /** Jobs that match and cannot be changed so. */
+  readonly refused: number;
+  /** Up to where it counted; null: the whole window. */
+  readonly reached: EpochMs | null;
+  /** The first of those that match. */
+  readonly samples: readonly JobRow[];
+}
+
+export interface ListOperations {
+  readonly pageSize: number;
+  readonly after: OperationPosition | null;
+}
+
+export interface OperationPosition {
+  readonly at: EpochMs;
+  readonly operationId: string;
+}
+
+export interface OperationPage {
+  readonly operations: readonly BulkOperation[];
+  readonly next: OperationPosition | null;
 }
 
 export interface ClaimItem {

@@ -6,9 +6,11 @@ import type { JobCanceller } from './cancel-job.ts';
 import type { JobChanger } from './change-job.ts';
 import type { JobClaimer } from './claim-jobs.ts';
 import type { JobCreator } from './create-job.ts';
+import type { DryRunner } from './dry-run.ts';
 import type { JobLeaser } from './lease-jobs.ts';
 import type { JobLister } from './list-jobs.ts';
 import type { QueueManager } from './manage-queues.ts';
+import type { OperationKeeper } from './operations.ts';
 import { RepeatableLeases } from './repeatable-leases.ts';
 import type { JobReporter } from './report-jobs.ts';
 import { withStore } from './store-problems.ts';
@@ -23,11 +25,26 @@ export function makeUseCases(parts: {
   changer: JobChanger;
   leaser: JobLeaser;
   lister: JobLister;
+  operations: OperationKeeper;
+  dryRunner: DryRunner;
   reader: JobReader;
   queues: QueueManager;
   book: QueueBook;
 }): UseCases {
-  const { creator, canceller, claimer, reporter, changer, leaser, lister, reader, queues, book } = parts;
+  const {
+    creator,
+    canceller,
+    claimer,
+    reporter,
+    changer,
+    leaser,
+    lister,
+    operations,
+    dryRunner,
+    reader,
+    queues,
+    book,
+  } = parts;
   const leases = new RepeatableLeases({ leaser, claimer });
   return {
     createJob: (request) => creator.create(request),
@@ -41,6 +58,11 @@ export function makeUseCases(parts: {
     leaseJobs: (request) => leases.lease(request),
     listJobs: (request) => lister.list(request),
     listDeadLetters: (request) => lister.listDeadLetters(request),
+    startOperation: (request) => operations.start(request),
+    dryRun: (task) => dryRunner.run(task),
+    getOperation: (operationId) => operations.get(operationId),
+    listOperations: (request) => operations.list(request),
+    stopOperation: (operationId, owner) => operations.stop(operationId, owner),
     cancelJob: (jobId) => canceller.cancel(jobId),
     claimJobs: (items, worker) => claimer.claim(items, worker),
     heartbeatJobs: (items) => reporter.heartbeat(items),

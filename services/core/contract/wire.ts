@@ -69,6 +69,35 @@ export interface PauseQueueRequest {
   readonly until?: string;
 }
 
+export type WireJobStatus = 'scheduled' | 'enqueued' | 'running' | 'succeeded' | 'cancelled' | 'dead';
+export type WireBulkVerb = 'cancel' | 'reschedule' | 'run' | 'replay' | 'discard';
+
+/** Which jobs a bulk operation is for. */
+export interface BulkFilterRequest {
+  readonly queue: string;
+  readonly from: string;
+  readonly to: string;
+  readonly status?: WireJobStatus;
+  /** `name=value` */
+  readonly label?: string;
+  /** A part of the last error. */
+  readonly error?: string;
+}
+
+export interface StartOperationRequest {
+  readonly verb: WireBulkVerb;
+  readonly filter: BulkFilterRequest;
+  readonly run_at?: string;
+  readonly shift_s?: number;
+  readonly rate_per_s?: number;
+  readonly dry_run?: boolean;
+}
+
+export interface DeadLettersRequest extends Omit<BulkFilterRequest, 'status'> {
+  readonly rate_per_s?: number;
+  readonly dry_run?: boolean;
+}
+
 export interface LeaseRequest {
   readonly worker: string;
   readonly max?: number;

@@ -8,6 +8,7 @@ import type { EpochMs } from './time.ts';
  *     job          j_<cohort>_<member>              partition  j_<cohort>
  *     schedule     s_<cohort>_<member>              partition  s_<cohort>
  *     occurrence   s_<cohort>_<member>@<slot>       partition  s_<cohort>@<slot>
+ *     operation    o_<13 characters>                partition  its id
  *
  * <cohort> is 65 random bits in 13 characters, <member> two characters for 0..63.
  */
@@ -18,6 +19,8 @@ const MEMBERS_MAX = 64;
 const JOB_ID = /^j_[0-9a-hjkmnp-tv-z]{13}_[01][0-9a-hjkmnp-tv-z]$/;
 const JOB_COHORT_CHARS = 2 + COHORT_CHARS;
 const ID = /^([js])_([0-9a-hjkmnp-tv-z]{13})_([01][0-9a-hjkmnp-tv-z])(?:@(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z))?$/;
+
+const OPERATION_ID = /^o_[0-9a-hjkmnp-tv-z]{13}$/;
 
 /** Bytes of chance that one cohort needs. */
 export const COHORT_ENTROPY_BYTES = COHORT_CHARS;
@@ -74,6 +77,16 @@ export function occurrenceOf(text: string): { readonly scheduleId: string; reado
   const parts = partsOf(text);
   if (parts?.slot === undefined) return null;
   return { scheduleId: text.slice(0, text.indexOf('@')), slot: Date.parse(parts.slot) };
+}
+
+/** The id of a bulk operation from as many random bytes as a cohort needs. */
+export function operationId(entropy: Uint8Array): string {
+  return `o_${base32(entropy)}`;
+}
+
+/** Operations have timers beside those of jobs: in `deadlines` stand ids of both. */
+export function isOperationId(text: string): boolean {
+  return OPERATION_ID.test(text);
 }
 
 /** The shard that scans a partition's timers: first 4 bytes of SHA-256 of the partition text, modulo the shard count. */

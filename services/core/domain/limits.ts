@@ -143,6 +143,27 @@ export const LOST_CLAIMS_MAX = 3;
 export const RETENTION_DEFAULT_DAYS = 7;
 export const DEAD_RETENTION_DEFAULT_DAYS = 30;
 
+// Bulk operations.
+export const OPERATION_RATE_DEFAULT_PER_S = 100;
+export const OPERATION_RATE_MAX_PER_S = 1_000;
+/** By run_at: each of its minutes is read in every shard. */
+export const OPERATION_WINDOW_MAX_MS = 7 * DAY_MS;
+export const OPERATION_SHIFT_MAX_S = 31_536_000;
+export const OPERATION_KEPT_DAYS = 30;
+/** Of one process; the others wait for their turn. */
+export const OPERATIONS_AT_ONCE_MAX = 16;
+/** Jobs read and changed together: their payloads are in memory meanwhile. */
+export const OPERATION_CHUNK_MAX_JOBS = 64;
+export const OPERATION_SAVE_EVERY_MS = SECOND_MS;
+/** Whoever runs an operation keeps a timer of it so far ahead: when the runner dies the next one begins then. */
+export const OPERATION_LOOK_AHEAD_MS = 10 * SECOND_MS;
+export const OPERATION_ERROR_FILTER_MAX_CHARS = 256;
+/** How long a dry run counts before it answers with what it has. */
+export const DRY_RUN_MAX_MS = 5 * SECOND_MS;
+export const DRY_RUN_SAMPLES = 10;
+/** Of the operations that moved a job, the last ones are known by their marks on it. */
+export const BULK_MARKS_KEPT = 8;
+
 // Shard leases (section 10).
 export const SHARDS_DEFAULT = 64;
 export const SHARD_LEASE_TTL_DEFAULT_MS = 6 * SECOND_MS;

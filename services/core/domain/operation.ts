@@ -261,17 +261,25 @@ export function bearsMark(operation: Operation, row: JobRow | undefined): boolea
     case 'end_attempt':
       return sameEnd(row.ends.get(operation.expect.attempt), operation.end);
     case 'cancel':
-      return row.status === JobStatus.cancelled && row.finishedAt === operation.finishedAt;
+      return (
+        row.status === JobStatus.cancelled &&
+        row.finishedAt === operation.finishedAt &&
+        bearsBulkMark(operation.bulkMarks, row)
+      );
     case 'request_cancel':
       // Whoever asked: the worker is told once.
-      return row.attempt === operation.attempt && row.cancelRequested;
+      return row.attempt === operation.attempt && row.cancelRequested && bearsBulkMark(operation.bulkMarks, row);
     case 'change':
       return bearsChanges(operation.changes, row);
     case 'replay':
       // The job keeps our run_at until its next attempt ends.
-      return row.status !== JobStatus.dead && row.runAt === operation.runAt;
+      return (
+        row.status !== JobStatus.dead &&
+        row.runAt === operation.runAt &&
+        bearsBulkMark(operation.changes.bulkMarks, row)
+      );
     case 'discard':
-      return row.status === JobStatus.cancelled && sameValue(row.bulkMarks, operation.bulkMarks);
+      return row.status === JobStatus.cancelled && bearsBulkMark(operation.bulkMarks, row);
   }
 }
 
@@ -303,6 +311,12 @@ export function operationBytes(operation: Operation): number {
     case 'discard':
       return fixed;
   }
+}
+
+/** Several bulk operations may do the same to a job in the same millisecond. */
+function bearsBulkMark(marks: BulkMarks | undefined, row: JobRow): boolean {
+  const own = marks?.at(-1);
+  return own === undefined || row.bulkMarks.includes(own);
 }
 
 /** A row that says all that we asked for is as good as changed by us. */

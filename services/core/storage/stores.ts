@@ -4,17 +4,19 @@ import type { HeldStore } from '../ports/held-store.ts';
 import type { HistoryStore } from '../ports/history-store.ts';
 import type { CohortStore, JobReader, TermsReader } from '../ports/job-store.ts';
 import type { KeyStore } from '../ports/key-store.ts';
+import type { OperationStore } from '../ports/operation-store.ts';
 import type { QueueStore } from '../ports/queue-store.ts';
 import type { ScheduleIndex } from '../ports/schedule-index.ts';
 import type { ScheduleNames } from '../ports/schedule-names.ts';
 import type { ScheduleReader, ScheduleRunStore, ScheduleStore } from '../ports/schedule-store.ts';
 import type { SettingsStore } from '../ports/settings-store.ts';
 import type { CursorStore, TimerStore } from '../ports/timer-store.ts';
-import { createAuditLog } from './audit-log.ts';
 import { createCohortStore, createScheduleStore } from './cohort-store.ts';
 import { createHeldStore } from './held-store.ts';
 import { createHistoryStore, RETENTION_DEFAULT, type Retention } from './history-store.ts';
+import { createAuditLog } from './audit-log.ts';
 import { createKeyStore } from './key-store.ts';
+import { createOperationStore } from './operation-store.ts';
 import { createQueueStore } from './queue-store.ts';
 import { createScheduleIndex } from './schedule-index.ts';
 import { createScheduleNames } from './schedule-names.ts';
@@ -38,6 +40,7 @@ export interface Stores {
   readonly cursors: CursorStore;
   readonly history: HistoryStore;
   readonly keys: KeyStore;
+  readonly operations: OperationStore;
   readonly settings: SettingsStore;
   readonly queues: QueueStore;
   readonly held: HeldStore;
@@ -61,6 +64,7 @@ export function createStores(session: Session, deps: { clock: Clock; retention?:
     cursors: createCursorStore(session),
     history: createHistoryStore(session, retention),
     keys: createKeyStore(session, deps.clock),
+    operations: createOperationStore(session, deps.clock),
     settings: createSettingsStore(session),
     queues: createQueueStore(session),
     held: createHeldStore(session),

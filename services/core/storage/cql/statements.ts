@@ -8,6 +8,7 @@ import { SCHEDULE_INDEX_STATEMENTS } from './schedule-index-statements.ts';
 import { SCHEDULE_KEY_STATEMENTS } from './schedule-key-statements.ts';
 import { SCHEDULE_RUN_STATEMENTS } from './schedule-run-statements.ts';
 import { SCHEDULE_STATEMENTS } from './schedule-statements.ts';
+import { OPERATION_LIST_STATEMENTS, OPERATION_STATEMENTS } from './operation-statements.ts';
 import { SETTINGS_STATEMENTS } from './settings-statements.ts';
 import { TIMER_STATEMENTS } from './timer-statements.ts';
 
@@ -25,6 +26,8 @@ export const STATEMENTS: readonly string[] = [
   ...SCHEDULE_INDEX_STATEMENTS,
   ...SCHEDULE_RUN_STATEMENTS,
   ...SETTINGS_STATEMENTS,
+  ...OPERATION_STATEMENTS,
+  ...OPERATION_LIST_STATEMENTS,
   ...QUEUE_STATEMENTS,
   ...AUDIT_STATEMENTS,
   ...HELD_STATEMENTS,
