@@ -13,6 +13,11 @@ const READS_AND_HEARTBEATS: readonly (keyof UseCases)[] = [
   'listDeadLetters',
   'describeQueue',
   'heartbeatJobs',
+  'listQueues',
+  'jobDefaultsOf',
+  'dryRun',
+  'getOperation',
+  'listOperations',
 ];
 const BATCHES: readonly (keyof UseCases)[] = ['claimJobs', 'completeJobs', 'releaseJobs', 'heartbeatJobs'];
 const ALL: readonly (keyof UseCases)[] = [
@@ -28,6 +33,11 @@ const ALL: readonly (keyof UseCases)[] = [
   'completeJobs',
   'releaseJobs',
   'leaseJobs',
+  'changeQueue',
+  'pauseQueue',
+  'resumeQueue',
+  'startOperation',
+  'stopOperation',
 ];
 
 type AnyCall = (...args: unknown[]) => Promise<unknown>;

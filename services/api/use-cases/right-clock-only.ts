@@ -10,12 +10,22 @@ const WRONG_CLOCK: Problem = {
 /**
  * Refuses, while this machine's clock is wrong, whatever would write a time or judge one: a job would start early or late,
  * expire unasked, or get a timer where nobody looks. A load balancer learns seconds later that we are unready. Reads go on,
- * and heartbeats too: leases are kept by Cassandra's clock.
+ * and heartbeats too: leases are kept by Cassandra's clock. Every call is named here, so that a new one has to choose.
  */
 export function rightClockOnly(useCases: UseCases, isRight: () => boolean): UseCases {
   const no = refused(WRONG_CLOCK);
   return {
-    ...useCases,
+    getJob: (jobId) => useCases.getJob(jobId),
+    findJobByKey: (owner, key) => useCases.findJobByKey(owner, key),
+    listJobs: (request) => useCases.listJobs(request),
+    listDeadLetters: (request) => useCases.listDeadLetters(request),
+    heartbeatJobs: (items) => useCases.heartbeatJobs(items),
+    describeQueue: (queue) => useCases.describeQueue(queue),
+    listQueues: (request) => useCases.listQueues(request),
+    jobDefaultsOf: (queue) => useCases.jobDefaultsOf(queue),
+    dryRun: (task) => useCases.dryRun(task),
+    getOperation: (operationId) => useCases.getOperation(operationId),
+    listOperations: (request) => useCases.listOperations(request),
     createJob: async (request) => (isRight() ? useCases.createJob(request) : no),
     createJobs: async (batch) => (isRight() ? useCases.createJobs(batch) : no),
     cancelJob: async (jobId) => (isRight() ? useCases.cancelJob(jobId) : no),
@@ -27,5 +37,10 @@ export function rightClockOnly(useCases: UseCases, isRight: () => boolean): UseC
     claimJobs: async (items, worker) => (isRight() ? useCases.claimJobs(items, worker) : items.map(() => no)),
     completeJobs: async (items) => (isRight() ? useCases.completeJobs(items) : items.map(() => no)),
     releaseJobs: async (items) => (isRight() ? useCases.releaseJobs(items) : items.map(() => no)),
+    changeQueue: async (request) => (isRight() ? useCases.changeQueue(request) : no),
+    pauseQueue: async (request) => (isRight() ? useCases.pauseQueue(request) : no),
+    resumeQueue: async (queue) => (isRight() ? useCases.resumeQueue(queue) : no),
+    startOperation: async (request) => (isRight() ? useCases.startOperation(request) : no),
+    stopOperation: async (operationId, owner) => (isRight() ? useCases.stopOperation(operationId, owner) : no),
   };
 }
