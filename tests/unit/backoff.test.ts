@@ -13,14 +13,14 @@ const policy = (baseS: number, capS = 3_600): RetryPolicy => ({
 });
 
 describe('the backoff', () => {
-  it('doubles from the base on, the first wait being the base itself', () => {
+  it('R057: doubles from the base on, the first wait being the base itself', () => {
     assert.deepEqual(
       [1, 2, 3, 4, 5].map((tries) => backoffMs(policy(0.1), tries, 0)),
       [100, 200, 400, 800, 1_600],
     );
   });
 
-  it('stays at the cap where shifted and raised numbers overflow', () => {
+  it('R053: stays at the cap where shifted and raised numbers overflow', () => {
     assert.deepEqual(
       [1, 13, 31, 32, 54, 63, MAX_ATTEMPTS_MAX, 1_100].map((tries) => backoffMs(policy(1), tries, 0)),
       [1_000, ...Array.from({ length: 7 }, () => 3_600_000)],
