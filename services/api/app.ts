@@ -21,6 +21,7 @@ import { jobRoutes } from './routes/job-routes.ts';
 import { listRoutes } from './routes/list-routes.ts';
 import { queueRoutes } from './routes/queue-routes.ts';
 import { operationRoutes } from './routes/operation-routes.ts';
+import { scheduleRoutes } from './routes/schedule-routes.ts';
 import { serviceRoutes } from './routes/service-routes.ts';
 import { workerRoutes } from './routes/worker-routes.ts';
 import type { UseCases } from './use-cases/types.ts';
@@ -69,6 +70,7 @@ function routesOf({ useCases, clock, horizonDays, keyspace, readiness }: AppPart
     ...jobRoutes({ useCases, clock, horizonDays, keyspace }),
     ...listRoutes({ useCases, keyspace }),
     ...operationRoutes({ useCases, clock, horizonDays, keyspace }),
+    ...scheduleRoutes({ useCases, clock, horizonDays, keyspace }),
     ...workerRoutes(useCases),
     ...queueRoutes({ useCases, clock, horizonDays }),
     ...serviceRoutes({ horizonDays, readiness }),

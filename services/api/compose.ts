@@ -1,21 +1,33 @@
 import { OperationRegister } from '../core/bulk/operation-register.ts';
-import { layFoundation, type LayFoundation } from '../core/foundation/foundation.ts';
+import { type Foundation, layFoundation, type LayFoundation } from '../core/foundation/foundation.ts';
 import { JobMover } from '../core/moves/move-job.ts';
+import { ScheduleWriter } from '../core/moves/write-schedule.ts';
 import type { ServiceContext } from '../core/runtime/run-service.ts';
 import { JobIndex } from '../core/scan/job-index.ts';
+import { AuditTrail } from './use-cases/audit-trail.ts';
 import { JobCanceller } from './use-cases/cancel-job.ts';
 import { JobChanger } from './use-cases/change-job.ts';
+import { ScheduleChanger } from './use-cases/change-schedule.ts';
+import { SchedulesChanger } from './use-cases/change-schedules.ts';
 import { JobClaimer } from './use-cases/claim-jobs.ts';
 import { ClaimedJobs } from './use-cases/claimed-jobs.ts';
 import { JobCreator } from './use-cases/create-job.ts';
 import { DryRunner } from './use-cases/dry-run.ts';
+import { ScheduleCreator } from './use-cases/create-schedule.ts';
+import { ScheduleFinder } from './use-cases/find-schedules.ts';
 import { KeyedCalls } from './use-cases/keyed-calls.ts';
 import { JobLeaser } from './use-cases/lease-jobs.ts';
 import { JobLister } from './use-cases/list-jobs.ts';
+import { ScheduleRunLister } from './use-cases/list-schedule-runs.ts';
+import { ScheduleLister } from './use-cases/list-schedules.ts';
 import { OpenCohorts } from './use-cases/open-cohorts.ts';
 import { OperationKeeper } from './use-cases/operations.ts';
 import { JobReporter } from './use-cases/report-jobs.ts';
 import { QueueManager } from './use-cases/manage-queues.ts';
+import { ScheduleRunner } from './use-cases/run-schedule.ts';
+import { ScheduleCohorts } from './use-cases/schedule-cohorts.ts';
+import type { ScheduleUseCases } from './use-cases/schedule-types.ts';
+import { makeScheduleUseCases } from './use-cases/schedules.ts';
 import type { UseCases } from './use-cases/types.ts';
 import { rightClockOnly } from './use-cases/right-clock-only.ts';
 import { makeUseCases } from './use-cases/use-cases.ts';
@@ -47,9 +59,12 @@ export async function composeUseCases(context: ServiceContext, lay: LayFoundatio
   const index = new JobIndex({ timerStore: stores.timers, history, shards });
   const writer = new JobWriter({ rounds, timers, cohorts, queue, gate, publisher, clock, random, log, shards });
   const claimer = new JobClaimer({ rounds, reader, timers, canceller, claimed, clock, random, telemetry });
+  const trail = new AuditTrail({ audit: stores.audit, clock, log });
+  const creator = new JobCreator({ writer, keyed, keys, reader, clock, random, telemetry });
+  const jobCanceller = new JobCanceller({ rounds, reader, canceller });
   const useCases = makeUseCases({
-    creator: new JobCreator({ writer, keyed, keys, reader, clock, random, telemetry }),
-    canceller: new JobCanceller({ rounds, reader, canceller }),
+    creator,
+    canceller: jobCanceller,
     claimer,
     reporter: new JobReporter({
       rounds,
@@ -79,18 +94,51 @@ export async function composeUseCases(context: ServiceContext, lay: LayFoundatio
     }),
     dryRunner: new DryRunner({ index, reader, clock }),
     reader,
-    queues: new QueueManager({
-      store: stores.queues,
-      book,
-      queue,
-      holdsBack: false,
-      audit: stores.audit,
-      clock,
-      random,
-      log,
-    }),
+    queues: new QueueManager({ store: stores.queues, book, queue, holdsBack: false, trail, clock, random }),
     book,
+    schedules: composeSchedules({ foundation, context, keyed, creator, canceller: jobCanceller, trail }),
   });
   const { clockGuard, schemaVersion } = foundation;
   return { useCases: rightClockOnly(useCases, () => clockGuard.trusts()), schemaVersion };
+}
+
+function composeSchedules(parts: {
+  foundation: Foundation;
+  context: ServiceContext;
+  keyed: KeyedCalls;
+  creator: JobCreator;
+  canceller: JobCanceller;
+  trail: AuditTrail;
+}): ScheduleUseCases {
+  const { foundation, context, keyed, canceller, trail } = parts;
+  const { clock, random, config } = context;
+  const { stores, scheduleRounds, timers, writeShards: shards } = foundation;
+  const { scheduleNames: names, scheduleIndex: index, schedules: reader, keys } = stores;
+  const writer = new ScheduleWriter({ rounds: scheduleRounds, timers, clock, random });
+  const finder = new ScheduleFinder({ reader, names });
+  const cohorts = new ScheduleCohorts({ random, size: config.cohortSize });
+  const changer = new ScheduleChanger({ writer, finder, names, index, canceller, trail, clock });
+  const lister = new ScheduleLister({ index, reader, clock });
+  return makeScheduleUseCases({
+    finder,
+    creator: new ScheduleCreator({
+      writer,
+      changer,
+      finder,
+      names,
+      index,
+      cohorts,
+      keyed,
+      keys,
+      trail,
+      clock,
+      random,
+      shards,
+    }),
+    changer,
+    bulkChanger: new SchedulesChanger({ lister, changer, trail, random, clock }),
+    runner: new ScheduleRunner({ finder, creator: parts.creator, trail, random, clock }),
+    lister,
+    runLister: new ScheduleRunLister({ finder, runs: stores.scheduleRuns, reader: stores.jobs }),
+  });
 }

@@ -5,9 +5,10 @@ import { cqlCommand } from './cql.ts';
 import { cronCommand } from './cron.ts';
 import { jobCommand } from './job.ts';
 import { queueCommand } from './queue.ts';
+import { scheduleCommand } from './schedule.ts';
 
 /** The operator's tool: each command is one file and one line here. */
-const COMMANDS: readonly Command[] = [jobCommand, queueCommand, cronCommand, cqlCommand];
+const COMMANDS: readonly Command[] = [jobCommand, scheduleCommand, queueCommand, cronCommand, cqlCommand];
 
 export interface Streams {
   readonly output: Output;

@@ -10,8 +10,9 @@ import {
   DstRepeat,
   parseCron,
 } from '../core/domain/cron-schedule.ts';
-import { DAY_MS } from '../core/domain/limits.ts';
+import { CLOCK_CHANGES_AHEAD_MS, CLOCK_CHANGES_TOLD_MAX } from '../core/domain/limits.ts';
 import type { EpochMs } from '../core/domain/time.ts';
+import { wallText } from '../core/domain/wall-calendar.ts';
 import { wallOf } from '../core/domain/zone-clock.ts';
 import { systemClock } from '../core/runtime/system-clock.ts';
 import { type Command, ExitCode, type Output, UsageError } from './command.ts';
@@ -19,9 +20,6 @@ import { table } from './table.ts';
 
 const COUNT_DEFAULT = 5;
 const COUNT_MAX = 100_000;
-/** How far ahead `explain` looks for clock changes, and how many it names: two years of most zones. */
-const CHANGES_AHEAD_MS = 10 * 365 * DAY_MS;
-const CHANGES_MAX = 4;
 
 const OPTIONS = {
   'time-zone': { type: 'string' },
@@ -69,7 +67,7 @@ const VERBS: Readonly<Record<string, Answer>> = {
   },
   explain: (question) => {
     const { expression, timeZone, schedule, after } = question;
-    const changes = schedule.changes(after, after + CHANGES_AHEAD_MS, CHANGES_MAX);
+    const changes = schedule.changes(after, after + CLOCK_CHANGES_AHEAD_MS, CLOCK_CHANGES_TOLD_MAX);
     const slots = slotsOf(question);
     return {
       json: {
@@ -85,7 +83,7 @@ const VERBS: Readonly<Record<string, Answer>> = {
         '',
         table(
           ['NEXT', 'ON THE WALL'],
-          slots.map((slot) => [utc(slot), wall(wallOf(timeZone, slot))]),
+          slots.map((slot) => [utc(slot), wallText(wallOf(timeZone, slot))]),
         ).trimEnd(),
         '',
         ...(changes.length === 0
@@ -207,9 +205,9 @@ function slotsOf({ schedule, after, count }: Question): readonly EpochMs[] {
 function changeFields(change: ClockChange): object {
   return {
     at: utc(change.at),
-    clocks_from: wall(change.fromWall),
-    clocks_to: wall(change.toWall),
-    times: change.readings.map(wall),
+    clocks_from: wallText(change.fromWall),
+    clocks_to: wallText(change.toWall),
+    times: change.readings.map(wallText),
     ...(change.moreReadings > 0 && { more_times: change.moreReadings }),
     effect: change.effect,
   };
@@ -224,18 +222,12 @@ const EFFECT_WORDS: Readonly<Record<ClockChangeEffect, readonly [what: string, t
 
 function changeWords({ at, fromWall, toWall, readings, moreReadings, effect }: ClockChange): string {
   const [what, then] = EFFECT_WORDS[effect];
-  const times = readings.map((reading) => wall(reading).slice(11)).join(', ');
+  const times = readings.map((reading) => wallText(reading).slice(11)).join(', ');
   const more = moreReadings === 0 ? '' : ` and ${moreReadings} more`;
-  return `${utc(at)}  clocks go from ${wall(fromWall)} to ${wall(toWall)}; ${what}: ${times}${more}; ${then}`;
+  return `${utc(at)}  clocks go from ${wallText(fromWall)} to ${wallText(toWall)}; ${what}: ${times}${more}; ${then}`;
 }
 
 /** Slots are at whole seconds. */
 function utc(at: EpochMs): string {
   return new Date(at).toISOString().replace('.000Z', 'Z');
-}
-
-/** 2026-03-08 02:30, with seconds where there are any. */
-function wall(reading: number): string {
-  const text = new Date(reading).toISOString().slice(0, 19).replace('T', ' ');
-  return text.endsWith(':00') ? text.slice(0, 16) : text;
 }

@@ -4,10 +4,15 @@ import { Http, type HttpAnswer, type HttpOptions, problemOf } from './http.ts';
 import { rawMember, rawMembersOf } from './raw-json.ts';
 import type {
   AcceptedJob,
+  AcceptedSchedule,
   AttemptItem,
-  ClaimedJob,
+  BackfillRange,
+  BackfilledSlot,
+  ChangedSchedules,
   ClaimItem,
+  ClaimedJob,
   DeadLetterPage,
+  DeletedSchedule,
   Heartbeat,
   HeartbeatItem,
   Job,
@@ -18,8 +23,10 @@ import type {
   ListWindow,
   NewJob,
   NewQueueSettings,
+  NewSchedule,
   PageRequest,
   PauseRequest,
+  PreviewOptions,
   Queue,
   QueuePage,
   QueueSettings,
@@ -27,6 +34,16 @@ import type {
   Report,
   ReportAnswer,
   ReportItem,
+  RunFilter,
+  Schedule,
+  ScheduleFilter,
+  SchedulePage,
+  SchedulePatch,
+  SchedulePause,
+  SchedulePreview,
+  ScheduleRunPage,
+  SchedulesPause,
+  SchedulesResume,
 } from './types.ts';
 
 export type ClientOptions = HttpOptions;
@@ -158,6 +175,139 @@ export class PunctualClient {
     return (await this.#post(queuePath(queue, '/resume'), undefined, true)).json as QueueSettings;
   }
 
+  /** `replayed`: the idempotency key had been used for this very schedule before. */
+  async createSchedule(
+    schedule: NewSchedule,
+    options: CreateOptions = {},
+  ): Promise<Schedule & { readonly replayed: boolean }> {
+    const answer = await this.#http.call({
+      method: 'POST',
+      path: '/schedules',
+      body: schedule,
+      headers: keyHeader(options),
+      repeatable: options.idempotencyKey !== undefined,
+    });
+    return withMember(scheduleOf(answer), 'replayed', answer.headers.get('idempotency-replayed') === 'true');
+  }
+
+  /** At most 1,000; results in their order. The key covers the whole call: a repeat of it is exact. */
+  async createSchedules(
+    schedules: readonly NewSchedule[],
+    options: CreateOptions = {},
+  ): Promise<readonly ItemResult<AcceptedSchedule>[]> {
+    const answer = await this.#http.call({
+      method: 'POST',
+      path: '/schedules/batch',
+      body: { schedules },
+      headers: keyHeader(options),
+      repeatable: options.idempotencyKey !== undefined,
+    });
+    return itemsOf<AcceptedSchedule>(answer);
+  }
+
+  /** Makes or changes the schedule of a name of your own; the same content changes nothing. */
+  async putSchedule(
+    name: string,
+    schedule: NewSchedule,
+    options: ChangeOptions = {},
+  ): Promise<Schedule & { readonly created: boolean }> {
+    const answer = await this.#changed('PUT', schedulePath(name), schedule, options);
+    return withMember(scheduleOf(answer), 'created', answer.status === 201);
+  }
+
+  /** By its id, or by its name, as in all that follow. */
+  async getSchedule(schedule: string): Promise<Schedule> {
+    return scheduleOf(await this.#http.call({ method: 'GET', path: schedulePath(schedule), repeatable: true }));
+  }
+
+  /** One page. */
+  async listSchedules(filter: ScheduleFilter = {}): Promise<SchedulePage> {
+    const { paused, ...others } = filter;
+    const path = `/schedules${queryOf({ ...others, ...(paused !== undefined && { paused: String(paused) }) })}`;
+    return (await this.#http.call({ method: 'GET', path, repeatable: true })).json as SchedulePage;
+  }
+
+  /** What is absent stays; occurrences that exist already stay as they are. */
+  async changeSchedule(schedule: string, patch: SchedulePatch, options: ChangeOptions = {}): Promise<Schedule> {
+    return scheduleOf(await this.#changed('PATCH', schedulePath(schedule), patch, options));
+  }
+
+  /** Its occurrences stay, unless those that wait are to be cancelled. */
+  async deleteSchedule(
+    schedule: string,
+    options: ChangeOptions & { readonly cancelPending?: boolean } = {},
+  ): Promise<DeletedSchedule> {
+    const query = options.cancelPending === true ? '?cancel_pending=true' : '';
+    const answer = await this.#changed('DELETE', `${schedulePath(schedule)}${query}`, undefined, options);
+    return answer.json as DeletedSchedule;
+  }
+
+  async pauseSchedule(schedule: string, pause: SchedulePause = {}, options: ChangeOptions = {}): Promise<Schedule> {
+    return scheduleOf(await this.#changed('POST', schedulePath(schedule, '/pause'), pause, options));
+  }
+
+  async resumeSchedule(schedule: string, options: ChangeOptions = {}): Promise<Schedule> {
+    return scheduleOf(await this.#changed('POST', schedulePath(schedule, '/resume'), undefined, options));
+  }
+
+  /** One call; go on with next_page_token until it is null. With dry_run it only counts. */
+  async pauseSchedules(request: SchedulesPause): Promise<ChangedSchedules> {
+    return (await this.#post('/schedules/pause', request, true)).json as ChangedSchedules;
+  }
+
+  /** As pauseSchedules. */
+  async resumeSchedules(request: SchedulesResume): Promise<ChangedSchedules> {
+    return (await this.#post('/schedules/resume', request, true)).json as ChangedSchedules;
+  }
+
+  /** Leaves the next slot out. */
+  async skipNextSlot(schedule: string, options: ChangeOptions = {}): Promise<Schedule> {
+    return scheduleOf(await this.#changed('POST', schedulePath(schedule, '/skip-next'), undefined, options));
+  }
+
+  /** A job with the schedule's work, due now, beside its slots. */
+  async runSchedule(schedule: string, options: CreateOptions = {}): Promise<Job & { readonly replayed: boolean }> {
+    const answer = await this.#http.call({
+      method: 'POST',
+      path: schedulePath(schedule, '/run'),
+      headers: keyHeader(options),
+      repeatable: options.idempotencyKey !== undefined,
+    });
+    return withMember(jobOf(answer), 'replayed', answer.headers.get('idempotency-replayed') === 'true');
+  }
+
+  /** A job for each slot of a time that has passed, at most 1,000. */
+  async backfillSchedule(
+    schedule: string,
+    range: BackfillRange,
+    options: CreateOptions = {},
+  ): Promise<readonly BackfilledSlot[]> {
+    const answer = await this.#http.call({
+      method: 'POST',
+      path: schedulePath(schedule, '/backfill'),
+      body: range,
+      headers: keyHeader(options),
+      repeatable: options.idempotencyKey !== undefined || range.dry_run === true,
+    });
+    return (answer.json as { readonly results: readonly BackfilledSlot[] }).results;
+  }
+
+  async previewSchedule(schedule: string, options: PreviewOptions = {}): Promise<SchedulePreview> {
+    const path = `${schedulePath(schedule, '/preview')}${queryOf({ ...options })}`;
+    return (await this.#post(path, undefined, true)).json as SchedulePreview;
+  }
+
+  /** Validates as createSchedule does, and makes nothing. */
+  async previewNewSchedule(schedule: NewSchedule, options: PreviewOptions = {}): Promise<SchedulePreview> {
+    return (await this.#post(`/schedules/preview${queryOf({ ...options })}`, schedule, true)).json as SchedulePreview;
+  }
+
+  /** One page, the latest slot first. */
+  async listScheduleRuns(schedule: string, filter: RunFilter = {}): Promise<ScheduleRunPage> {
+    const path = `${schedulePath(schedule, '/runs')}${queryOf({ ...filter })}`;
+    return (await this.#http.call({ method: 'GET', path, repeatable: true })).json as ScheduleRunPage;
+  }
+
   /**
    * Takes ready jobs and claims them, waiting for a first one; [] when none came. For workers without a NATS client.
    * @param signal breaks the wait off; nothing is claimed then.
@@ -236,6 +386,17 @@ export class PunctualClient {
     return json as QueueSettings;
   }
 
+  /** As #changeQueue: where it named a revision, only the caller can tell whose change that was. */
+  #changed(
+    method: 'POST' | 'PUT' | 'PATCH' | 'DELETE',
+    path: string,
+    body: unknown,
+    { ifRevision }: ChangeOptions,
+  ): Promise<HttpAnswer> {
+    const headers = ifRevision === undefined ? {} : { 'if-match': `"${ifRevision}"` };
+    return this.#http.call({ method, path, body, headers, repeatable: ifRevision === undefined });
+  }
+
   #post(path: string, body: unknown, repeatable: boolean): Promise<HttpAnswer> {
     return this.#http.call({ method: 'POST', path, body, repeatable });
   }
@@ -257,6 +418,14 @@ function itemsOf<T>({ json }: HttpAnswer): readonly ItemResult<T>[] {
 
 function jobPath(jobId: string, verb = ''): string {
   return `/jobs/${encodeURIComponent(jobId)}${verb}`;
+}
+
+function schedulePath(schedule: string, verb = ''): string {
+  return `/schedules/${encodeURIComponent(schedule)}${verb}`;
+}
+
+function scheduleOf({ json, text }: HttpAnswer): Schedule {
+  return withPayloadText(json as Schedule, () => rawMember(text, 'payload'));
 }
 
 function queuePath(queue: string, verb = ''): string {

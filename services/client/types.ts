@@ -2,12 +2,18 @@
  * Requests and answers as they are on the wire (schema/http/openapi.yaml): times are RFC 3339 in UTC, `_s` is seconds.
  */
 import type {
+  BackfillRequest,
   CreateJobRequest,
+  CreateScheduleRequest,
   LeaseRequest as WireLeaseRequest,
   PatchJobRequest,
+  PatchScheduleRequest,
   PauseQueueRequest,
+  PauseScheduleRequest,
+  PauseSchedulesRequest,
   QueueSettingsRequest,
   ReplayJobRequest,
+  ResumeSchedulesRequest,
   WirePriority,
   WireRetry,
 } from '../core/contract/wire.ts';
@@ -244,4 +250,191 @@ export interface ReportAnswer {
   readonly job_status: JobStatus;
   /** The same report had been taken before. */
   readonly replayed: boolean;
+}
+
+export type OnOverlap = 'skip' | 'queue' | 'allow' | 'replace';
+export type OnMissed = 'run_once' | 'run_all' | 'skip';
+export type ScheduleStatus = 'active' | 'paused' | 'ended';
+export type RunOutcome =
+  'fired' | 'missed' | 'skipped_overlap' | 'skipped_by_request' | 'skipped_paused' | 'skipped_by_change';
+
+/** Of cron (with time_zone) and every_s one. */
+export type NewSchedule = CreateScheduleRequest;
+/** What is absent stays, null removes or sets the default, labels and retry are merged member by member. */
+export type SchedulePatch = PatchScheduleRequest;
+
+export interface Schedule {
+  readonly schedule_id: string;
+  readonly href: string;
+  /** The name that it was made under, with putSchedule. */
+  readonly key: string | null;
+  readonly queue: string;
+  readonly priority: Priority;
+  readonly cron: string | null;
+  readonly every_s: number | null;
+  readonly time_zone: string | null;
+  readonly on_overlap: OnOverlap;
+  readonly on_missed: OnMissed;
+  readonly missed_limit: number;
+  readonly missed_window_s: number | null;
+  readonly on_dst_gap: 'run_after' | 'skip' | null;
+  readonly on_dst_repeat: 'first' | 'both' | null;
+  readonly jitter_s: number;
+  readonly start_at: string | null;
+  readonly end_at: string | null;
+  readonly max_runs: number | null;
+  /** Occurrences so far. */
+  readonly runs: number;
+  readonly status: ScheduleStatus;
+  /** The next slot that will be run; null when it has ended, or is paused without an end. */
+  readonly next_run_at: string | null;
+  readonly paused_reason: string | null;
+  readonly paused_until: string | null;
+  readonly skip_slot: string | null;
+  readonly last_slot: string | null;
+  readonly last_job_id: string | null;
+  /** Occurrences that wait for their predecessors, oldest first. */
+  readonly waiting: readonly string[];
+  readonly labels: Readonly<Record<string, string>>;
+  readonly max_attempts: number;
+  readonly timeout_s: number;
+  readonly lease_s: number;
+  readonly retry: RetryPolicy;
+  /** Grows with every change by a caller. */
+  readonly revision: number;
+  readonly owner: string;
+  readonly traceparent: string | null;
+  readonly payload_bytes: number;
+  readonly cohort: string;
+  readonly shard: number;
+  readonly created_at: string;
+  readonly updated_at: string;
+  /** Reads the row with cqlsh. */
+  readonly cql: string;
+  readonly payload: unknown;
+  /** The payload's JSON text, character for character; null without a payload. Cut out of the answer when first read. */
+  readonly payloadText: string | null;
+}
+
+/** As lists show it. */
+export type ListedSchedule = Omit<Schedule, 'payload' | 'payloadText'>;
+
+/** How one schedule of a batch was made. */
+export interface AcceptedSchedule {
+  readonly schedule_id: string;
+  readonly href: string;
+  readonly next_run_at: string | null;
+  /** The key had been used for this very schedule before. */
+  readonly replayed: boolean;
+}
+
+export interface ScheduleFilter {
+  readonly queue?: string;
+  /** `name=value` */
+  readonly label?: string;
+  readonly paused?: boolean;
+  /** Default 50, at most 500. */
+  readonly page_size?: number;
+  /** The next_page_token of the page before. */
+  readonly page_token?: string;
+}
+
+/** May be short or empty and still have a next one. */
+export interface SchedulePage {
+  readonly schedules: readonly ListedSchedule[];
+  readonly next_page_token: string | null;
+}
+
+export type SchedulePause = PauseScheduleRequest;
+
+/** By label, by queue, or by both. */
+export type SchedulesPause = PauseSchedulesRequest;
+export type SchedulesResume = ResumeSchedulesRequest;
+
+export interface ChangedSchedules {
+  readonly matched: number;
+  /** With dry_run: that would be. */
+  readonly changed: number;
+  /** Where to go on; null: that was all. */
+  readonly next_page_token: string | null;
+}
+
+export interface DeletedSchedule {
+  readonly schedule_id: string;
+  readonly key: string | null;
+  readonly deleted: true;
+  /** The occurrences that were cancelled. */
+  readonly cancelled: readonly string[];
+}
+
+export interface PreviewOptions {
+  /** Default 10, at most 1,000. */
+  readonly count?: number;
+  /** RFC 3339; default now. */
+  readonly after?: string;
+}
+
+export interface PreviewSlot {
+  readonly slot: string;
+  /** What clocks in the time zone show. */
+  readonly local: string | null;
+  readonly starts_at: string;
+  /** False when it is left out as things stand. */
+  readonly runs: boolean;
+  readonly reason: string | null;
+}
+
+export interface ClockChange {
+  readonly at: string;
+  readonly clocks_from: string;
+  readonly clocks_to: string;
+  readonly times: readonly string[];
+  readonly more_times: number;
+  readonly effect: 'moved_after_gap' | 'skipped' | 'runs_once' | 'runs_twice';
+}
+
+export interface SchedulePreview {
+  /** The timetable in words. */
+  readonly meaning: string;
+  readonly note: string | null;
+  readonly slots: readonly PreviewSlot[];
+  readonly clock_changes: readonly ClockChange[];
+}
+
+export type BackfillRange = BackfillRequest;
+
+/** A slot, and the job that was made for it, which a dry run leaves out. */
+export interface BackfilledSlot extends Partial<AcceptedJob> {
+  readonly slot: string;
+  readonly status?: number;
+  readonly error?: { readonly code: string; readonly detail: string };
+}
+
+export interface ScheduleRun {
+  readonly slot: string;
+  /** The last slot of a range that was not run. */
+  readonly slot_until: string | null;
+  readonly outcome: RunOutcome;
+  readonly reason: string | null;
+  readonly job_id: string;
+  readonly href: string;
+  readonly decided_at: string;
+  readonly job_status: JobStatus | null;
+  /** How long after the slot its job first started; null: it has not. */
+  readonly lag_ms: number | null;
+}
+
+/** A window of at most 31 days; without one the last of them. */
+export interface RunFilter {
+  readonly from?: string;
+  /** Exclusive. */
+  readonly to?: string;
+  readonly page_size?: number;
+  readonly page_token?: string;
+}
+
+/** The latest slot first. */
+export interface ScheduleRunPage {
+  readonly runs: readonly ScheduleRun[];
+  readonly next_page_token: string | null;
 }

@@ -131,7 +131,7 @@ describe('a path or method that is not there', () => {
     for (const [method, path] of [
       ['GET', '/'],
       ['GET', '/job'],
-      ['POST', '/schedules'],
+      ['POST', '/calendars'],
       ['GET', '/JOBS'],
       ['GET', '/limits/'],
       ['GET', '//'],
@@ -154,7 +154,7 @@ describe('a path or method that is not there', () => {
       ['GET', '/queues/q/lease', 'POST'],
       ['PATCH', '/dead-letters', 'GET, HEAD'],
       ['GET', `/jobs/${ID}/claim`, 'POST'],
-      ['POST', '/queues/q', 'GET, HEAD'],
+      ['POST', '/queues/q', 'GET, HEAD, PATCH, PUT'],
       ['OPTIONS', '/limits', 'GET, HEAD'],
     ] as const) {
       const { status, headers, body } = await api.call(method, path);

@@ -78,6 +78,7 @@ export function jobRequest(client: Client, when: When): CreateJob {
     retry,
     labels: {},
     expiresAt: expiresIn === null ? null : Math.floor(world.clock.now() + expiresIn),
+    scheduleId: null,
     traceparent: null,
   };
 }
@@ -119,6 +120,7 @@ async function createKeyed(client: Client): Promise<void> {
   const request = {
     ...jobRequest({ world, chance: content }, { delayMs: content.pick([0, 20 * SECOND_MS]) }),
     expiresAt: null,
+    scheduleId: null,
     idempotencyKey: key,
     requestHash: key,
   };

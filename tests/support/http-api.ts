@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, request as httpRequest } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { AuditTrail } from '../../services/api/use-cases/audit-trail.ts';
 import { buildApp } from '../../services/api/app.ts';
 import type {
   ChangeJob,
@@ -33,11 +34,13 @@ import { systemRandom } from '../../services/core/runtime/system-random.ts';
 import type { Readiness } from '../../services/core/runtime/readiness.ts';
 import { createTelemetry, type PrometheusTelemetry } from '../../services/core/telemetry/prometheus-telemetry.ts';
 import { bulkOperation } from './bulk-operation.ts';
-import { FakeClock } from './fake-clock.ts';
+import { type CoreBench, coreBench } from './core-bench.ts';
+import type { FakeClock } from './fake-clock.ts';
 import { jobRow, newCohort } from './job-row.ts';
 import { assertDocumented } from './openapi-check.ts';
 import { silentLog } from './silent-telemetry.ts';
-import { MemoryStores } from './memory-store.ts';
+import type { MemoryStores } from './memory-store.ts';
+import { scheduleUseCases } from './schedule-api.ts';
 import type { Cleanup } from './servers.ts';
 
 export interface Received {
@@ -78,7 +81,7 @@ export interface HttpApi {
   readonly asked: Asked;
   /** Jobs by id: what was created, and what the test puts in. */
   readonly jobs: Map<string, JobRow>;
-  /** Of the queues' settings and the audit log. */
+  /** Of the queues' settings, the schedules and the audit log. */
   readonly stores: MemoryStores;
   /** What was logged as error. */
   readonly errors: Readonly<Record<string, unknown>>[];
@@ -96,7 +99,8 @@ export async function serveApi(
   test: Cleanup,
   options: { horizonDays?: number; holdsBack?: boolean } = {},
 ): Promise<HttpApi> {
-  const clock = new FakeClock();
+  const core = coreBench();
+  const { clock, stores } = core;
   const telemetry = createTelemetry();
   const jobs = new Map<string, JobRow>();
   const asked: Asked = {
@@ -116,8 +120,7 @@ export async function serveApi(
   };
   const stopping = new AbortController();
   const errors: Readonly<Record<string, unknown>>[] = [];
-  const stores = new MemoryStores({ clock });
-  const useCases = stubUseCases(jobs, asked, { clock, stores, holdsBack: options.holdsBack ?? true });
+  const useCases = stubUseCases(jobs, asked, { core, holdsBack: options.holdsBack ?? true });
   const quiet = (): void => undefined;
   const app = buildApp({
     useCases,
@@ -201,22 +204,18 @@ function deadLetterOf({ jobId, queue, finishedAt, attempt, reason, lastError }: 
 function stubUseCases(
   jobs: Map<string, JobRow>,
   asked: Asked,
-  {
-    clock,
-    stores,
-    holdsBack,
-  }: { readonly clock: FakeClock; readonly stores: MemoryStores; readonly holdsBack: boolean },
+  { core, holdsBack }: { readonly core: CoreBench; readonly holdsBack: boolean },
 ): UseCases {
+  const { clock, stores } = core;
   const book = new QueueBook({ store: stores.queues, clock });
   const queues = new QueueManager({
     store: stores.queues,
     book,
     queue: { ensureQueue: async (queue) => [consumerOf(queue)] },
     holdsBack,
-    audit: stores.audit,
+    trail: new AuditTrail({ audit: stores.audit, clock, log: silentLog }),
     clock,
     random: systemRandom,
-    log: silentLog,
   });
   const find = (jobId: string) => {
     const job = jobs.get(jobId);
@@ -233,6 +232,7 @@ function stubUseCases(
       .filter((job) => job.queue === queue && at(job) >= from && at(job) < to)
       .toSorted((one, other) => at(one) - at(other) || (one.jobId < other.jobId ? -1 : 1));
   return {
+    ...scheduleUseCases(core, systemRandom),
     createJob: async (request) => {
       asked.created.push(request);
       return ok({ job: create(request), replayed: false });

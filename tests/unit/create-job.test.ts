@@ -25,6 +25,7 @@ const REQUEST: CreateJob = {
   retry: { kind: 'exponential', baseS: 1, factor: 2, capS: 3_600, jitter: 'equal' },
   labels: {},
   expiresAt: null,
+  scheduleId: null,
   traceparent: null,
 };
 const KEYED: CreateJob = { ...REQUEST, idempotencyKey: 'order-17' };

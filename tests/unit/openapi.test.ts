@@ -4,7 +4,9 @@ import { resolve } from 'node:path';
 import { describe, it } from 'node:test';
 import { PROBLEMS } from '../../services/core/contract/problems.ts';
 import { JOB_STATUSES, Outcome, PRIORITIES } from '../../services/core/domain/job-status.ts';
+import { ClockChangeEffect, DstGap, DstRepeat } from '../../services/core/domain/cron-schedule.ts';
 import * as limits from '../../services/core/domain/limits.ts';
+import { OnMissed, OnOverlap, RunOutcome } from '../../services/core/domain/schedule.ts';
 import { DOCUMENT, type DocumentedOperation, faultsOf } from '../support/openapi-check.ts';
 
 const SCHEMAS = DOCUMENT.components.schemas;
@@ -37,6 +39,12 @@ describe('the OpenAPI document', () => {
   });
 
   it('has the states, outcomes and priorities of the domain', () => {
+    assert.deepEqual(at('RunOutcome', 'enum'), Object.values(RunOutcome));
+    assert.deepEqual(at('OnOverlap', 'enum'), Object.values(OnOverlap));
+    assert.deepEqual(at('OnMissed', 'enum'), Object.values(OnMissed));
+    assert.deepEqual(at('OnDstGap', 'enum'), Object.values(DstGap));
+    assert.deepEqual(at('OnDstRepeat', 'enum'), Object.values(DstRepeat));
+    assert.deepEqual(at('ClockChange', 'properties', 'effect', 'enum'), Object.values(ClockChangeEffect));
     assert.deepEqual(at('JobStatus', 'enum'), JOB_STATUSES);
     assert.deepEqual(at('Outcome', 'enum'), Object.values(Outcome));
     assert.deepEqual(at('Priority', 'enum'), PRIORITIES);
@@ -76,12 +84,25 @@ describe('the OpenAPI document', () => {
       [limits.LEASE_MIN_S, ...queue, 'lease_s', 'minimum'],
       [limits.LEASE_MAX_S, ...queue, 'lease_s', 'maximum'],
       [limits.PAUSE_REASON_MAX_CHARS, 'PauseQueueRequest', 'properties', 'reason', 'maxLength'],
+      [limits.SCHEDULE_BATCH_MAX_ITEMS, 'CreateSchedulesRequest', 'properties', 'schedules', 'maxItems'],
+      ...(['CreateScheduleRequest', 'PatchScheduleRequest'] as const).flatMap((name) => [
+        [limits.CRON_MAX_CHARS, name, 'properties', 'cron', 'maxLength'] as const,
+        [limits.EVERY_MAX_S, name, 'properties', 'every_s', 'maximum'] as const,
+        [limits.JITTER_MAX_S, name, 'properties', 'jitter_s', 'maximum'] as const,
+        [limits.MISSED_LIMIT_MAX, name, 'properties', 'missed_limit', 'maximum'] as const,
+        [limits.MAX_ATTEMPTS_MAX, name, 'properties', 'max_attempts', 'maximum'] as const,
+        [limits.TIMEOUT_MAX_S, name, 'properties', 'timeout_s', 'maximum'] as const,
+        [limits.LEASE_MAX_S, name, 'properties', 'lease_s', 'maximum'] as const,
+      ]),
+      [limits.LABELS_MAX, 'CreateScheduleRequest', 'properties', 'labels', 'maxProperties'],
+      [limits.PAUSE_REASON_MAX_CHARS, 'PauseReason', 'maxLength'],
       [limits.LEASE_CALL_MAX_JOBS, 'LeaseRequest', 'properties', 'max', 'maximum'],
       [limits.LEASE_WAIT_MAX_S, 'LeaseRequest', 'properties', 'wait_s', 'maximum'],
     ] as const) {
       assert.equal(at(...path), limit, path.join('.'));
     }
     assert.equal(DOCUMENT.components.parameters['PageSize']?.schema['maximum'], limits.PAGE_SIZE_MAX);
+    assert.equal(DOCUMENT.components.parameters['PreviewCount']?.schema['maximum'], limits.PREVIEW_SLOTS_MAX);
     for (const [bytes, ...path] of [
       [limits.PAYLOAD_MAX_BYTES, ...job, 'payload', 'description'],
       [limits.PAYLOAD_MAX_BYTES, 'PatchJobRequest', 'properties', 'payload', 'description'],
@@ -137,8 +158,8 @@ describe('the OpenAPI document', () => {
     );
     for (const { operationId, requestBody } of OPERATIONS) {
       if (requestBody === undefined) continue;
-      // Both leave the body of a replay out, or send {}.
-      assert.equal(requestBody.required, operationId !== 'replayJob', operationId);
+      // Both leave the body of a replay or a pause out, or send {}.
+      assert.equal(requestBody.required, !['replayJob', 'pauseSchedule'].includes(operationId), operationId);
       assert.deepEqual(
         Object.keys(requestBody.content),
         ['application/json'],

@@ -18,6 +18,9 @@ const READS_AND_HEARTBEATS: readonly (keyof UseCases)[] = [
   'dryRun',
   'getOperation',
   'listOperations',
+  'getSchedule',
+  'listSchedules',
+  'listScheduleRuns',
 ];
 const BATCHES: readonly (keyof UseCases)[] = ['claimJobs', 'completeJobs', 'releaseJobs', 'heartbeatJobs'];
 const ALL: readonly (keyof UseCases)[] = [
@@ -36,6 +39,17 @@ const ALL: readonly (keyof UseCases)[] = [
   'changeQueue',
   'pauseQueue',
   'resumeQueue',
+  'createSchedule',
+  'createSchedules',
+  'putSchedule',
+  'changeSchedule',
+  'pauseSchedule',
+  'resumeSchedule',
+  'skipNextSlot',
+  'deleteSchedule',
+  'runSchedule',
+  'backfillSchedule',
+  'changeSchedules',
   'startOperation',
   'stopOperation',
 ];

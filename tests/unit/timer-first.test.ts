@@ -50,6 +50,7 @@ function create(changes: Partial<CreateJob>): Mover['move'] {
       retry: { kind: 'exponential', baseS: 1, factor: 2, capS: 3_600, jitter: 'equal' },
       labels: {},
       expiresAt: null,
+      scheduleId: null,
       traceparent: null,
       ...changes,
     });

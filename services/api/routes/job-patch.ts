@@ -79,7 +79,7 @@ function merged(
   return problem ?? ok(change);
 }
 
-function mergedLabels(
+export function mergedLabels(
   before: JobRow['labels'],
   patch: NonNullable<PatchJobRequest['labels']> | null,
 ): JobRow['labels'] {

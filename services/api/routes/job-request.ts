@@ -88,6 +88,7 @@ export function parseJob(source: JobSource, terms: JobTerms): Result<ParsedJob> 
     retry,
     labels: request.labels ?? {},
     expiresAt,
+    scheduleId: null,
     traceparent: traceparentOf(source.traceparent),
   };
   const dueAt = dueTime(when, terms.now) + jitterMs;
@@ -191,6 +192,6 @@ function milliseconds(seconds: number): number {
 }
 
 /** A trace context (W3C); one that is malformed is left out, as its standard wants it. */
-function traceparentOf(header: string | undefined): string | null {
+export function traceparentOf(header: string | undefined): string | null {
   return header !== undefined && /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/.test(header) ? header : null;
 }

@@ -8,7 +8,7 @@ import type { Clock } from '../../core/ports/clock.ts';
 import type { Answer } from '../middleware/answer.ts';
 import { invalidRequest } from '../middleware/invalid-request.ts';
 import type { ApiRequest, Route } from '../middleware/operation-handler.ts';
-import type { CreatedJob, CreateJob, ReplayJob, UseCases } from '../use-cases/types.ts';
+import type { CreateJob, ReplayJob, UseCases } from '../use-cases/types.ts';
 import { jobNotFound } from '../use-cases/worker-refusals.ts';
 import { parsePatch } from './job-patch.ts';
 import {
@@ -21,7 +21,7 @@ import {
   PAYLOAD_MEMBER,
   payloadViolations,
 } from './job-request.ts';
-import { createdJobJson, hrefOf, jobJson } from './job-view.ts';
+import { createdJobAnswer, createdJobView, jobJson } from './job-view.ts';
 
 export interface JobRouteParts {
   readonly useCases: UseCases;
@@ -54,13 +54,6 @@ export function jobRoutes({ useCases, clock, horizonDays, keyspace }: JobRoutePa
     };
   }
 
-  function created({ job, replayed }: CreatedJob): Answer {
-    const body = jobJson(job, keyspace);
-    return replayed
-      ? { status: 200, body, headers: { 'idempotency-replayed': 'true' } }
-      : { status: 201, body, headers: { location: hrefOf(job.jobId) } };
-  }
-
   /** Refused as new; but a repeat of a request that came in time is answered with its job, however late it comes. */
   async function inTime({ job, tooLate }: ParsedJob, key: string | null): Promise<Result<CreateJob>> {
     if (tooLate === null) return ok(job);
@@ -87,7 +80,7 @@ export function jobRoutes({ useCases, clock, horizonDays, keyspace }: JobRoutePa
     const job = await inTime(parsed.value, parsed.value.job.idempotencyKey);
     if (!job.ok) return job;
     const result = await useCases.createJob(job.value);
-    return result.ok ? ok(created(result.value)) : result;
+    return result.ok ? ok(createdJobAnswer(result.value, keyspace)) : result;
   }
 
   async function createMany(request: ApiRequest): Promise<Result<Answer>> {
@@ -107,7 +100,7 @@ export function jobRoutes({ useCases, clock, horizonDays, keyspace }: JobRoutePa
     const requestHash = idempotencyKey === null ? null : contentHash(body.text);
     const results = await useCases.createJobs({ owner: OWNER_DEFAULT, idempotencyKey, requestHash, jobs });
     if (!results.ok) return results;
-    return ok({ status: 200, body: `{"results":[${results.value.map(createdJobJson).join(',')}]}` });
+    return ok({ status: 200, body: JSON.stringify({ results: results.value.map(createdJobView) }) });
   }
 
   return {

@@ -3,7 +3,7 @@ import type { Result } from '../../core/contract/problems.ts';
 import { operationIdsOf } from '../../core/domain/bulk.ts';
 import type { JobRow, RetryPolicy } from '../../core/domain/job.ts';
 import type { EpochMs } from '../../core/domain/time.ts';
-import { itemProblem, jsonWithRaw } from '../middleware/answer.ts';
+import { type Answer, itemProblem, jsonWithRaw } from '../middleware/answer.ts';
 import type { ClaimedJob, CreatedJob, DeadJob } from '../use-cases/types.ts';
 
 /** Where a job is. `@` and `:` of an occurrence's id stand in a path as they are. */
@@ -24,12 +24,20 @@ export function listedJobJson(row: JobRow, keyspace: string): string {
 }
 
 /** What became of one job of a batch. */
-export function createdJobJson(result: Result<CreatedJob>): string {
-  if (!result.ok) return JSON.stringify(itemProblem(result.problem));
+export function createdJobView(result: Result<CreatedJob>): object {
+  if (!result.ok) return itemProblem(result.problem);
   const { job, replayed } = result.value;
   const { jobId, runAt } = job;
   const status = replayed ? 200 : 201;
-  return JSON.stringify({ status, job_id: jobId, href: hrefOf(jobId), run_at: formatInstant(runAt), replayed });
+  return { status, job_id: jobId, href: hrefOf(jobId), run_at: formatInstant(runAt), replayed };
+}
+
+/** The answer to the creation of one job. */
+export function createdJobAnswer({ job, replayed }: CreatedJob, keyspace: string): Answer {
+  const body = jobJson(job, keyspace);
+  return replayed
+    ? { status: 200, body, headers: { 'idempotency-replayed': 'true' } }
+    : { status: 201, body, headers: { location: hrefOf(job.jobId) } };
 }
 
 export function deadLetterView({ letter, job }: DeadJob): object {

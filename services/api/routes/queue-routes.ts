@@ -98,12 +98,12 @@ export function queueRoutes({ useCases, clock, horizonDays }: QueueRouteParts): 
 }
 
 /** `"3"`, as the ETag has it. */
-function revisionOf({ header }: ApiRequest): number | null {
+export function revisionOf({ header }: ApiRequest): number | null {
   const text = header('If-Match');
   return text === undefined ? null : Number(text.slice(1, -1));
 }
 
-function untilProblem(until: EpochMs | null, now: EpochMs, horizonDays: number): string | null {
+export function untilProblem(until: EpochMs | null, now: EpochMs, horizonDays: number): string | null {
   if (until === null) return null;
   if (until <= now) return `must lie ahead: it is ${formatInstant(now)} now`;
   return until - now > horizonDays * DAY_MS ? `may be at most ${horizonDays} days ahead` : null;

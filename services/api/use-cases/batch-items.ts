@@ -1,5 +1,12 @@
 import { createHash } from 'node:crypto';
-import { COHORT_ENTROPY_BYTES, cohortOf, jobCohort, memberId } from '../../core/domain/ids.ts';
+import {
+  COHORT_ENTROPY_BYTES,
+  cohortOf,
+  isScheduleId,
+  jobCohort,
+  memberId,
+  scheduleCohort,
+} from '../../core/domain/ids.ts';
 import { COHORT_SIZE } from '../../core/domain/limits.ts';
 import type { Random } from '../../core/ports/random.ts';
 
@@ -8,10 +15,19 @@ export function batchSeedId(random: Random): string {
   return memberId(jobCohort(random.bytes(COHORT_ENTROPY_BYTES)), 0);
 }
 
+/** As batchSeedId, of a batch of schedules. */
+export function scheduleBatchSeedId(random: Random): string {
+  return memberId(scheduleCohort(random.bytes(COHORT_ENTROPY_BYTES)), 0);
+}
+
 /** The id of item i (from 0): cohort and member follow from the seed and i alone, so that a repeated call is exact. */
 export function batchItemId(seedId: string, index: number): string {
   const block = Math.floor(index / COHORT_SIZE);
   const seed = cohortOf(seedId);
-  const cohort = block === 0 ? seed : jobCohort(createHash('sha256').update(`${seed} ${block}`).digest());
-  return memberId(cohort, index % COHORT_SIZE);
+  return memberId(block === 0 ? seed : cohortOfBlock(seedId, `${seed} ${block}`), index % COHORT_SIZE);
+}
+
+function cohortOfBlock(seedId: string, text: string): string {
+  const entropy = createHash('sha256').update(text).digest();
+  return isScheduleId(seedId) ? scheduleCohort(entropy) : jobCohort(entropy);
 }

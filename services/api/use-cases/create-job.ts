@@ -8,7 +8,7 @@ import type { JobReader } from '../../core/ports/job-store.ts';
 import type { KeyStore } from '../../core/ports/key-store.ts';
 import type { Telemetry } from '../../core/ports/telemetry.ts';
 import { batchItemId, batchSeedId } from './batch-items.ts';
-import { type KeyedCalls, keyHashOf } from './keyed-calls.ts';
+import { type KeyedCalls, keyHashOf, type KeyedRoute } from './keyed-calls.ts';
 import type { Random } from '../../core/ports/random.ts';
 import { withStore } from './store-problems.ts';
 import type { CreatedJob, CreateJob, CreateJobs } from './types.ts';
@@ -36,20 +36,24 @@ export class JobCreator {
     this.#parts = parts;
   }
 
-  async create(request: CreateJob): Promise<Result<CreatedJob>> {
+  /** @param route the scope of its key. */
+  async create(request: CreateJob, route: KeyedRoute = 'POST /jobs'): Promise<Result<CreatedJob>> {
     const { idempotencyKey } = request;
     return this.#counted(
       request,
       await withStore(() =>
-        idempotencyKey === null ? this.#createUnkeyed(request) : this.#createKeyed(request, idempotencyKey),
+        idempotencyKey === null ? this.#createUnkeyed(request) : this.#createKeyed(request, idempotencyKey, route),
       ),
     );
   }
 
   /** Refused as a whole only for its key; else each item has its own result. */
-  async createBatch(batch: CreateJobs): Promise<Result<readonly Result<CreatedJob>[]>> {
+  async createBatch(
+    batch: CreateJobs,
+    route: KeyedRoute = 'POST /jobs/batch',
+  ): Promise<Result<readonly Result<CreatedJob>[]>> {
     const { idempotencyKey, jobs } = batch;
-    if (idempotencyKey !== null) return withStore(() => this.#createKeyedBatch(batch, idempotencyKey));
+    if (idempotencyKey !== null) return withStore(() => this.#createKeyedBatch(batch, idempotencyKey, route));
     return ok(await Promise.all(jobs.map(async (job) => (job.ok ? this.create(job.value) : job))));
   }
 
@@ -74,11 +78,11 @@ export class JobCreator {
     }
   }
 
-  #createKeyed(request: CreateJob, key: string): Promise<Result<CreatedJob>> {
+  #createKeyed(request: CreateJob, key: string, route: KeyedRoute): Promise<Result<CreatedJob>> {
     const { writer, keyed, reader, clock } = this.#parts;
     const now = clock.now();
     return keyed.run({
-      keyHash: keyHashOf(request.owner, 'POST /jobs', key),
+      keyHash: keyHashOf(request.owner, route, key),
       requestHash: contentHashOf(request),
       newKey: () => ({
         jobId: writer.place(request, now).jobId,
@@ -100,11 +104,11 @@ export class JobCreator {
    * One key for all items. Their ids follow from the key's seed and their place alone, and their times from its base time, so
    * that a repeat is exact; an item whose cohort cannot be written is refused, never moved.
    */
-  #createKeyedBatch(batch: CreateJobs, key: string): Promise<Result<readonly Result<CreatedJob>[]>> {
+  #createKeyedBatch(batch: CreateJobs, key: string, route: KeyedRoute): Promise<Result<readonly Result<CreatedJob>[]>> {
     const { writer, keyed, reader, clock, random } = this.#parts;
     const now = clock.now();
     return keyed.run({
-      keyHash: keyHashOf(batch.owner, 'POST /jobs/batch', key),
+      keyHash: keyHashOf(batch.owner, route, key),
       requestHash: contentHashOf(batch),
       newKey: () => ({
         jobId: batchSeedId(random),

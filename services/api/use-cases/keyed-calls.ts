@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { refused, type Result } from '../../core/contract/problems.ts';
+import { isScheduleId } from '../../core/domain/ids.ts';
 import type { JobKey, KeyStore } from '../../core/ports/key-store.ts';
 import { StoreError } from '../../core/ports/store-error.ts';
 
@@ -51,7 +52,7 @@ export class KeyedCalls {
       return refused({
         code: 'idempotency_key_reused',
         detail: 'This idempotency key stands for other content. Use a new key, or send the same content.',
-        members: { [names]: standing.jobId },
+        members: isScheduleId(standing.jobId) ? { schedule_id: standing.jobId } : { [names]: standing.jobId },
       });
     }
     if (standing.written) return replay(standing);
@@ -75,8 +76,7 @@ async function answeredOrAgain<T>(write: () => Promise<T>): Promise<T> {
   }
 }
 
-export type KeyedRoute =
-  'POST /jobs' | 'POST /jobs/batch' | 'POST /operations' | 'POST /dead-letters/replay' | 'POST /dead-letters/discard';
+export type KeyedRoute = `POST /${string}`;
 
 /** The scope of a key is the owner and the route. */
 export function keyHashOf(owner: string, route: KeyedRoute, key: string): string {

@@ -1,14 +1,13 @@
 import { ok, refused, type Problem, type Result } from '../../core/contract/problems.ts';
 import { QUEUES_CONFIGURED_MAX } from '../../core/domain/limits.ts';
 import { defaultSettings, isPaused, type QueueSettings } from '../../core/domain/queue-settings.ts';
-import type { AuditLog } from '../../core/ports/audit-log.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { QueueStore } from '../../core/ports/queue-store.ts';
 import type { Random } from '../../core/ports/random.ts';
 import { BusError, type ReadyQueue } from '../../core/ports/ready-queue.ts';
 import { StoreError } from '../../core/ports/store-error.ts';
-import type { Log } from '../../core/ports/telemetry.ts';
 import type { QueueBook } from '../../core/queues/queue-book.ts';
+import type { AuditTrail } from './audit-trail.ts';
 import { OUTCOME_UNKNOWN, withStore } from './store-problems.ts';
 import type { ChangeQueue, ListQueues, PauseQueue, QueueDescription, QueuePage } from './types.ts';
 
@@ -18,17 +17,14 @@ export interface ManageQueuesParts {
   readonly queue: Pick<ReadyQueue, 'ensureQueue'>;
   /** Whether dispatchers hold jobs back: else rates, limits and pauses are refused rather than kept without effect. */
   readonly holdsBack: boolean;
-  readonly audit: AuditLog;
+  readonly trail: AuditTrail;
   readonly clock: Clock;
   readonly random: Random;
-  readonly log: Log;
 }
 
 const READY_RETRY_AFTER_S = 2;
 /** Others may change the same queue meanwhile; more often than this nobody does. */
 const TRIES_MAX = 5;
-const AUDIT_TRIES_MAX = 3;
-const AUDIT_PAUSE_MS = 200;
 
 /** What people set for queues. Every change is in the audit log, and takes effect everywhere within a few seconds. */
 export class QueueManager {
@@ -122,24 +118,10 @@ export class QueueManager {
     return ok(next);
   }
 
-  /** The change stands, whatever comes of its entry: what cannot be written goes to our own log. */
-  async #record(verb: string, before: QueueSettings, next: QueueSettings, token: string): Promise<void> {
-    const { audit, clock, log } = this.#parts;
-    const at = next.updatedAt ?? clock.now();
+  #record(verb: string, before: QueueSettings, next: QueueSettings, token: string): Promise<void> {
+    const at = next.updatedAt ?? this.#parts.clock.now();
     const detail = { revision: next.revision, before: changedFields(before, next), after: changedFields(next, before) };
-    const entry = { at, entryId: token, owner: 'default', actor: null, verb, subject: next.queue, detail };
-    for (let tries = 1; ; tries += 1) {
-      try {
-        await audit.write(entry);
-        return;
-      } catch (error) {
-        if (tries === AUDIT_TRIES_MAX) {
-          log.error('an audit entry could not be written', { ...entry, error: String(error) });
-          return;
-        }
-        await clock.sleep(AUDIT_PAUSE_MS);
-      }
-    }
+    return this.#parts.trail.record({ at, entryId: token, owner: 'default', verb, subject: next.queue, detail });
   }
 }
 

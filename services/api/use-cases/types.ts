@@ -9,9 +9,10 @@ import type { DeadLetter } from '../../core/ports/history-store.ts';
 import type { ReadyConsumer } from '../../core/ports/ready-queue.ts';
 import type { IndexPosition } from '../../core/scan/job-index.ts';
 import type { KeyedRoute } from './keyed-calls.ts';
+import type { ScheduleUseCases } from './schedule-types.ts';
 
 /** What the routes ask for: requests already parsed, validated and with defaults filled in. Use-cases never reject for a refusal. */
-export interface UseCases {
+export interface UseCases extends ScheduleUseCases {
   createJob(request: CreateJob): Promise<Result<CreatedJob>>;
   getJob(jobId: string): Promise<Result<JobRow>>;
   findJobByKey(owner: string, key: string): Promise<Result<JobRow>>;
@@ -78,6 +79,8 @@ export interface CreateJob {
   readonly retry: RetryPolicy;
   readonly labels: Readonly<Record<string, string>>;
   readonly expiresAt: EpochMs | null;
+  /** The schedule whose work it does beside its slots; null: none. */
+  readonly scheduleId: string | null;
   readonly traceparent: string | null;
 }
 

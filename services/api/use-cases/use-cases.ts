@@ -13,6 +13,7 @@ import type { QueueManager } from './manage-queues.ts';
 import type { OperationKeeper } from './operations.ts';
 import { RepeatableLeases } from './repeatable-leases.ts';
 import type { JobReporter } from './report-jobs.ts';
+import type { ScheduleUseCases } from './schedule-types.ts';
 import { withStore } from './store-problems.ts';
 import type { UseCases } from './types.ts';
 import { jobNotFound } from './worker-refusals.ts';
@@ -30,6 +31,7 @@ export function makeUseCases(parts: {
   reader: JobReader;
   queues: QueueManager;
   book: QueueBook;
+  schedules: ScheduleUseCases;
 }): UseCases {
   const {
     creator,
@@ -44,9 +46,11 @@ export function makeUseCases(parts: {
     reader,
     queues,
     book,
+    schedules,
   } = parts;
   const leases = new RepeatableLeases({ leaser, claimer });
   return {
+    ...schedules,
     createJob: (request) => creator.create(request),
     findJobByKey: (owner, key) => creator.findByKey(owner, key),
     createJobs: (batch) => creator.createBatch(batch),

@@ -160,7 +160,7 @@ export class JobWriter {
       result: null,
       progress: null,
       reason: null,
-      scheduleId: null,
+      scheduleId: request.scheduleId,
       onOverlap: null,
       waitsFor: null,
       slotUntil: null,

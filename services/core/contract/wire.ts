@@ -98,6 +98,66 @@ export interface DeadLettersRequest extends Omit<BulkFilterRequest, 'status'> {
   readonly dry_run?: boolean;
 }
 
+/** Of cron and every_s one; time_zone goes with cron. */
+export interface CreateScheduleRequest {
+  readonly queue: string;
+  readonly cron?: string;
+  readonly every_s?: number;
+  readonly time_zone?: string;
+  readonly payload?: unknown;
+  readonly priority?: WirePriority;
+  readonly max_attempts?: number;
+  readonly timeout_s?: number;
+  readonly lease_s?: number;
+  readonly retry?: Partial<WireRetry>;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly on_overlap?: 'skip' | 'queue' | 'allow' | 'replace';
+  readonly on_missed?: 'run_once' | 'run_all' | 'skip';
+  readonly missed_limit?: number;
+  readonly missed_window_s?: number;
+  readonly on_dst_gap?: 'run_after' | 'skip';
+  readonly on_dst_repeat?: 'first' | 'both';
+  readonly jitter_s?: number;
+  readonly start_at?: string;
+  readonly end_at?: string;
+  readonly max_runs?: number;
+}
+
+export interface CreateSchedulesRequest {
+  readonly schedules: readonly CreateScheduleRequest[];
+}
+
+/** A merge patch, as that of a job. */
+export interface PatchScheduleRequest extends Removable<
+  Omit<Required<CreateScheduleRequest>, 'queue' | 'labels' | 'retry'>
+> {
+  readonly queue?: string;
+  readonly labels?: Removable<Readonly<Record<string, string>>> | null;
+  readonly retry?: Removable<WireRetry> | null;
+}
+
+export interface PauseScheduleRequest {
+  readonly reason?: string;
+  readonly until?: string;
+}
+
+/** By label (`name=value`), by queue, or by both. */
+export interface ResumeSchedulesRequest {
+  readonly label?: string;
+  readonly queue?: string;
+  readonly dry_run?: boolean;
+  readonly page_token?: string;
+}
+
+export interface PauseSchedulesRequest extends ResumeSchedulesRequest, PauseScheduleRequest {}
+
+export interface BackfillRequest {
+  readonly from: string;
+  /** Exclusive. */
+  readonly to: string;
+  readonly dry_run?: boolean;
+}
+
 export interface LeaseRequest {
   readonly worker: string;
   readonly max?: number;

@@ -18,10 +18,19 @@ export const OTHER_BODY_MAX_BYTES = 64 * 1024;
 /** Payloads handed out in one answer. */
 export const ANSWER_MAX_BYTES = 4 * 1024 * 1024;
 export const JOB_BATCH_MAX_ITEMS = 1_000;
+export const SCHEDULE_BATCH_MAX_ITEMS = 1_000;
 export const WORKER_BATCH_MAX_ITEMS = 100;
 export const HORIZON_DEFAULT_DAYS = 365;
 /** More than enough to list every value of every field. */
 export const CRON_MAX_CHARS = 1_024;
+export const EVERY_MAX_S = 31_536_000;
+export const PREVIEW_SLOTS_DEFAULT = 10;
+export const PREVIEW_SLOTS_MAX = 1_000;
+/** A preview names the clock changes of so long ahead, and so many of them: two years of most zones. */
+export const CLOCK_CHANGES_AHEAD_MS = 10 * 365 * DAY_MS;
+export const CLOCK_CHANGES_TOLD_MAX = 4;
+/** In one call, which makes a job for each. */
+export const BACKFILL_SLOTS_MAX = 1_000;
 export const RUN_AT_PAST_MAX_MS = HOUR_MS;
 export const JITTER_MAX_S = 86_400;
 export const MAX_ATTEMPTS_DEFAULT = 5;
@@ -54,6 +63,7 @@ export const PAGE_SIZE_MAX = 500;
 export const LIST_WINDOW_MAX_MS = DAY_MS;
 /** All that are kept, and the day at hand. */
 export const DEAD_LETTERS_WINDOW_MAX_MS = 31 * DAY_MS;
+export const SCHEDULE_RUNS_WINDOW_MAX_MS = 31 * DAY_MS;
 export const ATTEMPTS_KEPT = 50;
 export const READY_PER_QUEUE_MAX = 100_000;
 

@@ -73,6 +73,12 @@ export function wallCalendar(fields: CronFields): WallCalendar {
   };
 }
 
+/** 2026-03-08 02:30, with seconds where there are any. */
+export function wallText(reading: WallMs): string {
+  const text = new Date(reading).toISOString().slice(0, 19).replace('T', ' ');
+  return text.endsWith(':00') ? text.slice(0, 16) : text;
+}
+
 /** Whether any date matches at all. */
 export function everComes(rule: DayRule): boolean {
   return dayFinder(rule).next(0) !== null;
