@@ -8,6 +8,7 @@ import { PunctualClient } from '../../services/client/index.ts';
 import { ROOT } from '../embedded/settings.ts';
 import { tiedToUs } from '../embedded/tied-child.ts';
 import { BURST_JOBS, burstBody, type Ending, QUEUE, TOUR_JOBS } from './jobs.ts';
+import { showSchedule } from './schedule-step.ts';
 import { LiveTable, type Row } from './table.ts';
 
 export interface TourPlaces {
@@ -42,9 +43,10 @@ export async function runTour(places: TourPlaces): Promise<readonly string[]> {
     const followed = await postAll(client);
     await followToTheEnd(client, followed, places.stopping);
     if (places.stopping.aborted) return ['the tour was interrupted'];
+    const scheduleFaults = await showSchedule(client, places.stopping);
     const audited = followed.find(({ attempts }) => attempts === 3)?.ids[0] ?? '';
     await showAudit(audited, places.cqlsh);
-    return followed.flatMap(faultsOf);
+    return [...followed.flatMap(faultsOf), ...scheduleFaults];
   } finally {
     worker.kill('SIGTERM');
     await once(worker, 'exit');

@@ -33,13 +33,13 @@ describe('a schedule', () => {
     );
     const jobIds = runs.map(({ job_id }) => job_id);
     await until('all have run', 10 * SECOND_MS, async () => {
-      const jobs = await Promise.all(jobIds.map((id) => client.getJob(id ?? '')));
+      const jobs = await Promise.all(jobIds.map((id) => client.getJob(id)));
       return jobs.every(({ status }) => status === 'succeeded') ? true : undefined;
     });
     const starts = worker.events.filter(({ event }) => event === 'start').map(({ job_id }) => job_id);
     assert.deepEqual(starts.toSorted(), jobIds.toSorted(), 'each once');
 
-    const [first = ''] = jobIds as string[];
+    const [first = ''] = jobIds;
     for (const path of [first, encodeURIComponent(first)]) {
       const { status, body } = await call('GET', `${cluster.apiUrl}/jobs/${path}`);
       assert.deepEqual([status, body.job_id, body.status], [200, first, 'succeeded']);
