@@ -3,12 +3,22 @@ import { closest } from '../core/domain/closest.ts';
 import { type Command, ExitCode, type Output, UsageError } from './command.ts';
 import { cqlCommand } from './cql.ts';
 import { cronCommand } from './cron.ts';
+import { deadLettersCommand } from './dead-letters.ts';
 import { jobCommand } from './job.ts';
+import { operationCommand } from './operation.ts';
 import { queueCommand } from './queue.ts';
 import { scheduleCommand } from './schedule.ts';
 
 /** The operator's tool: each command is one file and one line here. */
-const COMMANDS: readonly Command[] = [jobCommand, scheduleCommand, queueCommand, cronCommand, cqlCommand];
+const COMMANDS: readonly Command[] = [
+  jobCommand,
+  scheduleCommand,
+  queueCommand,
+  deadLettersCommand,
+  operationCommand,
+  cronCommand,
+  cqlCommand,
+];
 
 export interface Streams {
   readonly output: Output;

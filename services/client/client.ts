@@ -11,8 +11,10 @@ import type {
   ChangedSchedules,
   ClaimItem,
   ClaimedJob,
+  DeadLetterFilter,
   DeadLetterPage,
   DeletedSchedule,
+  DryRun,
   Heartbeat,
   HeartbeatItem,
   Job,
@@ -22,6 +24,9 @@ import type {
   LeaseRequest,
   ListWindow,
   NewJob,
+  NewOperation,
+  Operation,
+  OperationPage,
   NewQueueSettings,
   NewSchedule,
   PageRequest,
@@ -141,9 +146,42 @@ export class PunctualClient {
   }
 
   /** One page of a window of at most 31 days, by the time of death. */
-  async listDeadLetters(window: ListWindow): Promise<DeadLetterPage> {
-    const path = `/dead-letters${queryOf({ ...window })}`;
+  async listDeadLetters(filter: DeadLetterFilter): Promise<DeadLetterPage> {
+    const path = `/dead-letters${queryOf({ ...filter })}`;
     return (await this.#http.call({ method: 'GET', path, repeatable: true })).json as DeadLetterPage;
+  }
+
+  /** What an operation would change, counted for some seconds at most. */
+  async dryRun(operation: NewOperation): Promise<DryRun> {
+    return (await this.#post('/operations', { ...operation, dry_run: true }, true)).json as DryRun;
+  }
+
+  /** One act on all jobs that a filter names; it goes on by itself. */
+  async startOperation(operation: NewOperation, options: CreateOptions = {}): Promise<Operation> {
+    const answer = await this.#http.call({
+      method: 'POST',
+      path: '/operations',
+      body: operation,
+      headers: keyHeader(options),
+      repeatable: options.idempotencyKey !== undefined,
+    });
+    return answer.json as Operation;
+  }
+
+  async getOperation(operationId: string): Promise<Operation> {
+    const path = operationPath(operationId);
+    return (await this.#http.call({ method: 'GET', path, repeatable: true })).json as Operation;
+  }
+
+  /** One page, the newest first. */
+  async listOperations(page: Pick<ListWindow, 'page_size' | 'page_token'> = {}): Promise<OperationPage> {
+    const path = `/operations${queryOf({ ...page })}`;
+    return (await this.#http.call({ method: 'GET', path, repeatable: true })).json as OperationPage;
+  }
+
+  /** What it has changed stays. */
+  async stopOperation(operationId: string): Promise<Operation> {
+    return (await this.#post(operationPath(operationId, '/stop'), undefined, true)).json as Operation;
   }
 
   async getQueue(queue: string): Promise<Queue> {
@@ -418,6 +456,10 @@ function itemsOf<T>({ json }: HttpAnswer): readonly ItemResult<T>[] {
 
 function jobPath(jobId: string, verb = ''): string {
   return `/jobs/${encodeURIComponent(jobId)}${verb}`;
+}
+
+function operationPath(operationId: string, verb = ''): string {
+  return `/operations/${encodeURIComponent(operationId)}${verb}`;
 }
 
 function schedulePath(schedule: string, verb = ''): string {

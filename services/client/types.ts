@@ -14,6 +14,8 @@ import type {
   QueueSettingsRequest,
   ReplayJobRequest,
   ResumeSchedulesRequest,
+  StartOperationRequest,
+  WireBulkVerb,
   WirePriority,
   WireRetry,
 } from '../core/contract/wire.ts';
@@ -70,6 +72,8 @@ export interface Job {
   readonly lease_until: string | null;
   readonly deadline_at: string | null;
   readonly cancel_requested: boolean;
+  /** The last bulk operations that moved it, the oldest first. */
+  readonly operation_ids: readonly string[];
   readonly last_error: string | null;
   /** The last 50, oldest first. */
   readonly attempts: readonly Attempt[];
@@ -129,11 +133,73 @@ export interface DeadLetter {
   readonly attempt: number;
   readonly reason: string;
   readonly error: string | null;
+  readonly labels: Readonly<Record<string, string>>;
+  /** The last 50, oldest first. */
+  readonly attempts: readonly Attempt[];
+}
+
+/** A window of at most 31 days, by the time of death. */
+export interface DeadLetterFilter extends ListWindow {
+  /** `name=value` */
+  readonly label?: string;
+  /** A part of the last error. */
+  readonly error?: string;
 }
 
 export interface DeadLetterPage {
   readonly dead_letters: readonly DeadLetter[];
   readonly next_page_token: string | null;
+}
+
+/** What to do to all jobs that a filter names. */
+export type NewOperation = Omit<StartOperationRequest, 'dry_run'>;
+
+/** As it was understood. */
+interface OperationTask {
+  readonly verb: WireBulkVerb;
+  readonly filter: {
+    readonly queue: string;
+    readonly from: string;
+    readonly to: string;
+    readonly status: JobStatus | null;
+    readonly label: string | null;
+    readonly error: string | null;
+  };
+  readonly run_at: string | null;
+  readonly shift_s: number | null;
+}
+
+export interface Operation extends OperationTask {
+  readonly operation_id: string;
+  readonly href: string;
+  readonly rate_per_s: number;
+  readonly status: 'running' | 'stopping' | 'stopped' | 'done';
+  /** Jobs, each once. */
+  readonly changed: number;
+  readonly failed: number;
+  readonly last_error: string | null;
+  /** How much of its window is done, from 0 to 1. */
+  readonly progress: number;
+  readonly reached: string | null;
+  readonly created_at: string;
+  readonly updated_at: string;
+  readonly finished_at: string | null;
+}
+
+export interface OperationPage {
+  readonly operations: readonly Operation[];
+  readonly next_page_token: string | null;
+}
+
+/** What an operation would change. */
+export interface DryRun extends OperationTask {
+  readonly matched: number;
+  readonly refused: number;
+  /** False: there may be more than were counted. */
+  readonly complete: boolean;
+  readonly reached: string | null;
+  /** The first of those that match. */
+  readonly samples: readonly ListedJob[];
 }
 
 export interface ReadyConsumer {

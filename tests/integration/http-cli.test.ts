@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { runCli } from '../../services/cli/cli.ts';
 import { ExitCode } from '../../services/cli/command.ts';
-import { refused } from '../../services/core/contract/problems.ts';
-import { HOUR_MS } from '../../services/core/domain/limits.ts';
+import { ok, refused } from '../../services/core/contract/problems.ts';
+import { DAY_MS, HOUR_MS } from '../../services/core/domain/limits.ts';
+import { bulkOperation } from '../support/bulk-operation.ts';
 import { FAKE_START } from '../support/fake-clock.ts';
 import { type HttpApi, serveApi } from '../support/http-api.ts';
 import { fullJobRow, jobRow, newCohort } from '../support/job-row.ts';
@@ -162,6 +163,111 @@ describe('punctual job', () => {
   });
 });
 
+const WINDOW = ['--from', new Date(FAKE_START).toISOString(), '--to', new Date(FAKE_START + DAY_MS).toISOString()];
+
+describe('punctual operation', () => {
+  it('starts one under a key of its own, with all that a filter can say', async (test) => {
+    const api = await serveApi(test);
+    const only = [
+      '--status',
+      'scheduled',
+      '--label',
+      'a=b=c',
+      '--error',
+      'HTTP 451',
+      '--rate',
+      '7.5',
+      '--shift',
+      '-90',
+    ];
+    const { code, output, errors } = await run(api, 'operation', 'start', 'reschedule', 'mail', ...WINDOW, ...only);
+    assert.equal(code, ExitCode.ok, errors);
+    assert.match(output, /^operation_id +o_\w+$/m);
+    assert.match(output, /^only +scheduled, a=b=c, HTTP 451$/m);
+    assert.partialDeepStrictEqual(api.asked.operations, [
+      {
+        verb: 'reschedule',
+        filter: { queue: 'mail', status: 'scheduled', label: { name: 'a', value: 'b=c' }, error: 'HTTP 451' },
+        newTime: { shiftMs: -90_000 },
+        ratePerS: 7.5,
+      },
+    ]);
+    assert.match(api.asked.operations[0]?.key?.text ?? '', /^\S{16,}$/);
+  });
+
+  it('counts with --dry-run, and says when it did not count all', async (test) => {
+    const { api, row } = await apiWithJob(test);
+    const words = ['operation', 'start', 'cancel', 'mail', ...WINDOW, '--dry-run'];
+    const { output } = await run(api, ...words);
+    assert.match(output, /^1 match; the first of them:$/m);
+    assert.match(output, new RegExp(`^${row.jobId} +scheduled`, 'm'));
+    assert.deepEqual(api.asked.operations, []);
+    api.override({ dryRun: async () => ok({ matched: 9, refused: 2, reached: FAKE_START, samples: [] }) });
+    const cut = await run(api, ...words);
+    assert.match(cut.output, /^at least 9 match \(counted up to 2026-[^)]+\); 2 more cannot be changed so$/m);
+  });
+
+  it('waits for its end', async (test) => {
+    const api = await serveApi(test);
+    let asked = 0;
+    api.override({
+      getOperation: async (operationId) => {
+        const ended = { status: 'done', changed: 3, finishedAt: FAKE_START } as const;
+        return ok(bulkOperation({ operationId, ...(++asked > 1 && ended) }));
+      },
+    });
+    const { operationId } = bulkOperation();
+    const { json } = await run(api, 'operation', 'get', operationId, '--wait', '--json');
+    assert.partialDeepStrictEqual(json, { operation_id: operationId, status: 'done', changed: 3 });
+    const stopped = await run(api, 'operation', 'stop', operationId);
+    assert.match(stopped.output, /^status +stopping$/m);
+    assert.match((await run(api, 'operation', 'list')).output, /^o_\w+ +replay +mail +running/m);
+  });
+});
+
+describe('punctual dead-letters', () => {
+  it('lists them, page after page, with all attempts as JSON', async (test) => {
+    const api = await serveApi(test);
+    const cohort = newCohort();
+    for (let member = 0; member < 5; member++) {
+      const dead = {
+        status: 'dead',
+        finishedAt: FAKE_START + member,
+        reason: 'attempts',
+        lastError: 'HTTP 451',
+      } as const;
+      const row = jobRow(cohort, member, { queue: 'mails', ...dead });
+      api.jobs.set(row.jobId, row);
+    }
+    const { useCases } = api;
+    api.override({
+      listDeadLetters: (request) => useCases.listDeadLetters({ ...request, pageSize: Math.min(2, request.pageSize) }),
+    });
+    const words = ['dead-letters', 'list', 'mails', ...WINDOW, '--error', '451'];
+    const { json } = await run(api, ...words, '--json');
+    assert.equal((json as object[]).length, 5);
+    assert.partialDeepStrictEqual(json, [{ reason: 'attempts', error: 'HTTP 451', attempts: [] }]);
+    const some = await run(api, ...words, '--limit', '3');
+    assert.equal(some.output.split('\n').filter((line) => line.startsWith('j_')).length, 3);
+    assert.match((await run(api, 'dead-letters', 'list', 'other', ...WINDOW)).output, /no dead letters/);
+    assert.equal(api.asked.deadLists[0]?.error, '451');
+  });
+
+  it('replays and discards them as an operation', async (test) => {
+    const api = await serveApi(test);
+    for (const verb of ['replay', 'discard']) {
+      assert.equal((await run(api, 'dead-letters', verb, 'mail', ...WINDOW, '--rate', '50')).code, ExitCode.ok);
+    }
+    assert.deepEqual(
+      api.asked.operations.map(({ verb, ratePerS }) => [verb, ratePerS]),
+      [
+        ['replay', 50],
+        ['discard', 50],
+      ],
+    );
+  });
+});
+
 describe('the exit code of punctual job', () => {
   it('is 1 for a refusal, which is told', async (test) => {
     const { api, row } = await apiWithJob(test);
@@ -190,6 +296,9 @@ describe('the exit code of punctual job', () => {
       ['job', 'list', 'q', '--limit', '0'],
       ['job', 'list', 'q', '--from', 'yesterday'],
       ['job', 'release', 'a', '--attempt', '-1'],
+      ['operation', 'start', 'cancel', 'mail', '--from', 'yesterday'],
+      ['operation', 'stop'],
+      ['dead-letters', 'replay', 'mail', ...WINDOW, '--rate', 'fast'],
     ]) {
       const { code, errors } = await run(api, ...words);
       assert.equal(code, 2, words.join(' '));

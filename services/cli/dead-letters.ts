@@ -1,0 +1,68 @@
+import type { PunctualClient } from '../client/client.ts';
+import type { DeadLetter, DeadLetterFilter, NewOperation } from '../client/types.ts';
+import type { Command } from './command.ts';
+import { FILTER, start, START, windowOf } from './operation.ts';
+import { table } from './table.ts';
+import { API_USAGE, numberOf, parse, runVerb, show, type Verbs, wholeNumber, withoutUndefined } from './verbs.ts';
+
+const LIST_DEFAULT_ROWS = 50;
+const PAGE_MAX_ROWS = 500;
+
+const LIST = { ...FILTER, limit: { type: 'string' } } as const;
+
+const VERBS: Verbs = {
+  list: async (args, output) => {
+    const { words, values, client } = parse(args, ['queue'], LIST);
+    const { from, to, label, error } = values;
+    const limit = values.limit === undefined ? LIST_DEFAULT_ROWS : wholeNumber('--limit', values.limit);
+    const filter = withoutUndefined({ queue: words[0] ?? '', ...windowOf(from, to), label, error });
+    const letters = await listed(client, filter as DeadLetterFilter, limit);
+    show(output, values, letters, () => listText(letters));
+  },
+  replay: startOf('replay'),
+  discard: startOf('discard'),
+};
+
+export const deadLettersCommand: Command = {
+  name: 'dead-letters',
+  usage: [
+    'dead-letters list <queue>          by the time of death: --from <time> --to <time>, --label <name=value>, --error <part of it>,',
+    '                                   --limit <n> (default 50); all attempts with --json',
+    'dead-letters replay <queue>        due again, with as many tries again: the same, and --rate <per s>, --dry-run, --wait',
+    'dead-letters discard <queue>       given up for good: likewise',
+    ...API_USAGE,
+  ],
+  run: (words, output) => runVerb('dead-letters', VERBS, words, output),
+};
+
+function startOf(verb: 'replay' | 'discard'): Verbs[string] {
+  return async (args, output) => {
+    const { words, values, client } = parse(args, ['queue'], START);
+    const { from, to, label, error, rate } = values;
+    const operation = withoutUndefined({
+      verb,
+      filter: withoutUndefined({ queue: words[0] ?? '', ...windowOf(from, to), label, error }),
+      rate_per_s: rate === undefined ? undefined : numberOf('--rate', rate),
+    });
+    await start(client, output, operation as NewOperation, values);
+  };
+}
+
+async function listed(client: PunctualClient, filter: DeadLetterFilter, limit: number): Promise<readonly DeadLetter[]> {
+  const letters: DeadLetter[] = [];
+  let token: string | null = null;
+  do {
+    const more: { page_token?: string } = token === null ? {} : { page_token: token };
+    const size = Math.min(PAGE_MAX_ROWS, limit - letters.length);
+    const page = await client.listDeadLetters({ ...filter, page_size: size, ...more });
+    letters.push(...page.dead_letters);
+    token = page.next_page_token;
+  } while (token !== null && letters.length < limit);
+  return letters;
+}
+
+function listText(letters: readonly DeadLetter[]): string {
+  if (letters.length === 0) return 'no dead letters in this window\n';
+  const rows = letters.map(({ job_id: id, dead_at: at, attempt, reason, error }) => [id, at, attempt, reason, error]);
+  return table(['JOB', 'DIED', 'ATTEMPT', 'REASON', 'ERROR'], rows);
+}

@@ -1,0 +1,195 @@
+import type { PunctualClient } from '../client/client.ts';
+import type { DryRun, NewOperation, Operation } from '../client/types.ts';
+import { SECOND_MS } from '../core/domain/limits.ts';
+import { systemClock } from '../core/runtime/system-clock.ts';
+import { systemRandom } from '../core/runtime/system-random.ts';
+import { type Command, type Output, UsageError } from './command.ts';
+import { facts, table } from './table.ts';
+import {
+  API_OPTIONS,
+  API_USAGE,
+  numberOf,
+  parse,
+  runVerb,
+  show,
+  type Verbs,
+  wholeNumber,
+  withoutUndefined,
+} from './verbs.ts';
+
+const WAIT_EVERY_MS = SECOND_MS;
+const LIST_DEFAULT_ROWS = 20;
+const PAGE_MAX_ROWS = 500;
+
+/** What all commands that start an operation take. */
+export const FILTER = {
+  ...API_OPTIONS,
+  from: { type: 'string' },
+  to: { type: 'string' },
+  label: { type: 'string' },
+  error: { type: 'string' },
+} as const;
+export const START = {
+  ...FILTER,
+  rate: { type: 'string' },
+  'dry-run': { type: 'boolean' },
+  wait: { type: 'boolean' },
+} as const;
+const START_ANY = {
+  ...START,
+  status: { type: 'string' },
+  'run-at': { type: 'string' },
+  shift: { type: 'string' },
+} as const;
+const WAIT = { ...API_OPTIONS, wait: { type: 'boolean' } } as const;
+const LIST = { ...API_OPTIONS, limit: { type: 'string' } } as const;
+
+const VERBS: Verbs = {
+  start: async (args, output) => {
+    const { words, values, client } = parse(args, ['verb', 'queue'], START_ANY);
+    const [verb = '', queue = ''] = words;
+    const { from, to, status, label, error, shift, rate } = values;
+    const operation = withoutUndefined({
+      verb,
+      filter: withoutUndefined({ queue, ...windowOf(from, to), status, label, error }),
+      run_at: values['run-at'],
+      shift_s: shift === undefined ? undefined : numberOf('--shift', shift),
+      rate_per_s: rate === undefined ? undefined : numberOf('--rate', rate),
+    });
+    await start(client, output, operation as NewOperation, values);
+  },
+  get: async (args, output) => {
+    const { words, values, client } = parse(args, ['operation_id'], WAIT);
+    const operation = await client.getOperation(words[0] ?? '');
+    await showOperation(client, output, operation, values);
+  },
+  list: async (args, output) => {
+    const { values, client } = parse(args, [], LIST);
+    const limit = values.limit === undefined ? LIST_DEFAULT_ROWS : wholeNumber('--limit', values.limit);
+    const operations = await listed(client, limit);
+    show(output, values, operations, () => listText(operations));
+  },
+  stop: async (args, output) => {
+    const { words, values, client } = parse(args, ['operation_id'], WAIT);
+    const operation = await client.stopOperation(words[0] ?? '');
+    await showOperation(client, output, operation, values);
+  },
+};
+
+export const operationCommand: Command = {
+  name: 'operation',
+  usage: [
+    'operation start <verb> <queue>     cancel | reschedule | run | replay | discard all jobs of a window: --from <time> --to <time>,',
+    '                                   by run_at (replay, discard: by the time of death), --status, --label <name=value>,',
+    '                                   --error <part of it>, --rate <per s> (default 100), --dry-run (counts and shows), --wait;',
+    '                                   reschedule: --run-at <time> | --shift=<s>',
+    'operation get <operation_id>       how far it is: --wait',
+    'operation list                     the newest first: --limit <n> (default 20)',
+    'operation stop <operation_id>      what it has changed stays: --wait',
+    ...API_USAGE,
+  ],
+  run: (words, output) => runVerb('operation', VERBS, words, output),
+};
+
+/** Both are asked for: what an act on many jobs is meant for is no default's to say. */
+export function windowOf(
+  from: string | undefined,
+  to: string | undefined,
+): { readonly from: string; readonly to: string } {
+  if (from === undefined || to === undefined) throw new UsageError('--from and --to are required');
+  return { from, to };
+}
+
+/** Counts, or starts under a key of its own, so that a lost answer starts nothing twice. */
+export async function start(
+  client: PunctualClient,
+  output: Output,
+  operation: NewOperation,
+  values: { readonly json?: boolean; readonly 'dry-run'?: boolean; readonly wait?: boolean },
+): Promise<void> {
+  if (values['dry-run'] === true) {
+    const counted = await client.dryRun(operation);
+    show(output, values, counted, () => dryRunText(counted));
+    return;
+  }
+  await showOperation(
+    client,
+    output,
+    await client.startOperation(operation, { idempotencyKey: systemRandom.token() }),
+    values,
+  );
+}
+
+async function showOperation(
+  client: PunctualClient,
+  output: Output,
+  first: Operation,
+  values: { readonly json?: boolean; readonly wait?: boolean },
+): Promise<void> {
+  let operation = first;
+  while (values.wait === true && operation.finished_at === null) {
+    await systemClock.sleep(WAIT_EVERY_MS);
+    operation = await client.getOperation(operation.operation_id);
+  }
+  show(output, values, operation, () => operationText(operation));
+}
+
+async function listed(client: PunctualClient, limit: number): Promise<readonly Operation[]> {
+  const operations: Operation[] = [];
+  let token: string | null = null;
+  do {
+    const more: { page_token?: string } = token === null ? {} : { page_token: token };
+    const page = await client.listOperations({
+      page_size: Math.min(PAGE_MAX_ROWS, limit - operations.length),
+      ...more,
+    });
+    operations.push(...page.operations);
+    token = page.next_page_token;
+  } while (token !== null && operations.length < limit);
+  return operations;
+}
+
+function operationText(operation: Operation): string {
+  const { filter } = operation;
+  return facts({
+    operation_id: operation.operation_id,
+    verb: operation.verb,
+    status: operation.status,
+    queue: filter.queue,
+    window: `${filter.from} to ${filter.to}`,
+    only: [filter.status, filter.label, filter.error].filter((part) => part !== null).join(', '),
+    run_at: operation.run_at,
+    shift_s: operation.shift_s,
+    rate_per_s: operation.rate_per_s,
+    changed: operation.changed,
+    failed: operation.failed,
+    last_error: operation.last_error,
+    progress: `${Math.floor(operation.progress * 100)} % of the window`,
+    reached: operation.reached,
+    created_at: operation.created_at,
+    updated_at: operation.updated_at,
+    finished_at: operation.finished_at,
+  });
+}
+
+function dryRunText({ matched, refused, complete, reached, samples }: DryRun): string {
+  const count = complete ? `${matched} match` : `at least ${matched} match (counted up to ${reached ?? ''})`;
+  const rest = refused === 0 ? '' : `; ${refused} more cannot be changed so`;
+  if (samples.length === 0) return `${count}${rest}\n`;
+  const rows = samples.map((job) => [job.job_id, job.status, job.run_at, job.attempt, job.last_error]);
+  return `${count}${rest}; the first of them:\n${table(['JOB', 'STATUS', 'RUN AT', 'ATTEMPT', 'LAST ERROR'], rows)}`;
+}
+
+function listText(operations: readonly Operation[]): string {
+  if (operations.length === 0) return 'no operation in the last 30 days\n';
+  const rows = operations.map(({ operation_id: id, verb, filter, status, changed, failed, created_at: at }) => [
+    id,
+    verb,
+    filter.queue,
+    status,
+    changed,
+    failed,
+    at,
+  ]);
+  return table(['OPERATION', 'VERB', 'QUEUE', 'STATUS', 'CHANGED', 'FAILED', 'CREATED'], rows);
+}
