@@ -37,14 +37,14 @@ module.exports = {
       name: 'services-apart',
       comment: 'Services never import each other: what two of them need is in core.',
       severity: 'error',
-      from: { path: '^services/(api|dispatcher|reaper|webhooks)/' },
+      from: { path: '^services/(api|dispatcher|reaper|webhooks|fsck)/' },
       to: { path: '^(services|scripts|tests)/', pathNot: ['^services/$1/', '^services/core/'] },
     },
     {
       name: 'drivers-in-compose',
       comment: 'Only compose.ts knows what stands behind the ports.',
       severity: 'error',
-      from: { path: '^services/(api|dispatcher|reaper|webhooks)/', pathNot: '/compose\\.ts$' },
+      from: { path: '^services/(api|dispatcher|reaper|webhooks|fsck)/', pathNot: '/compose\\.ts$' },
       to: { path: core(DRIVERS) },
     },
     {

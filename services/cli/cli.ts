@@ -4,6 +4,7 @@ import { type Command, ExitCode, type Output, UsageError } from './command.ts';
 import { cqlCommand } from './cql.ts';
 import { cronCommand } from './cron.ts';
 import { deadLettersCommand } from './dead-letters.ts';
+import { fsckCommand } from './fsck.ts';
 import { jobCommand } from './job.ts';
 import { operationCommand } from './operation.ts';
 import { queueCommand } from './queue.ts';
@@ -18,6 +19,7 @@ const COMMANDS: readonly Command[] = [
   operationCommand,
   cronCommand,
   cqlCommand,
+  fsckCommand,
 ];
 
 export interface Streams {
@@ -44,9 +46,10 @@ export async function runCli([name = '--help', ...words]: readonly string[], str
     );
     return complain(`no command ${name}${meant === undefined ? '' : `; did you mean ${meant}?`}`);
   }
-  if (words.includes('--help') || words.includes('-h') || words.length === 0) {
+  const isBare = words.length === 0 && command.isWhole !== true;
+  if (words.includes('--help') || words.includes('-h') || isBare) {
     output.write(help([command]));
-    return words.length === 0 ? ExitCode.usage : ExitCode.ok;
+    return isBare ? ExitCode.usage : ExitCode.ok;
   }
   try {
     return await command.run(words, output);

@@ -18,6 +18,8 @@ export interface Command {
   readonly name: string;
   /** One line each: how it is called and what it does. */
   readonly usage: readonly string[];
+  /** Its name alone is a whole command line. */
+  readonly isWhole?: boolean;
   /** Throws UsageError when the words make no sense. */
   run(words: readonly string[], output: Output): Promise<ExitCode> | ExitCode;
 }

@@ -1,4 +1,3 @@
-import { bucketEnd, bucketOf } from '../core/domain/bucket.ts';
 import { isJobId } from '../core/domain/ids.ts';
 import type { JobRow } from '../core/domain/job.ts';
 import { JobStatus } from '../core/domain/job-status.ts';
@@ -8,7 +7,8 @@ import type { Clock } from '../core/ports/clock.ts';
 import type { JobReader } from '../core/ports/job-store.ts';
 import { BusError, type ReadyMessage, type ReadyQueue } from '../core/ports/ready-queue.ts';
 import type { Telemetry } from '../core/ports/telemetry.ts';
-import type { TimerRange, TimerStore } from '../core/ports/timer-store.ts';
+import type { TimerStore } from '../core/ports/timer-store.ts';
+import { minutes } from '../core/scan/minutes.ts';
 
 export interface RepublisherParts {
   readonly timerStore: TimerStore;
@@ -94,12 +94,6 @@ export class Republisher {
     const stored = outcomes.filter((outcome) => outcome === 'stored').length;
     telemetry.count('punctual_reaper_repairs_total', { kind: 'stuck_enqueued' }, stored);
     return stored;
-  }
-}
-
-function* minutes(shard: number, from: EpochMs, to: EpochMs): Generator<TimerRange> {
-  for (let bucket = bucketOf(from); bucket <= to; bucket += MINUTE_MS) {
-    yield { shard, bucket, from: Math.max(from, bucket), to: Math.min(to, bucketEnd(bucket) - 1) };
   }
 }
 

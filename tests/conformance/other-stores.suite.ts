@@ -77,9 +77,11 @@ export function keyStoreSuite(harness: () => OtherStoresHarness): void {
 export function settingsStoreSuite(harness: () => OtherStoresHarness): void {
   it('lets the first value stand, whoever comes at once', async () => {
     const { settings } = harness();
+    assert.equal(await settings.read('write_shards'), null);
     const values = await Promise.all(['64', '128', '1', '7'].map((seed) => settings.readOrSeed('write_shards', seed)));
     assert.equal(new Set(values).size, 1);
     assert.equal(await settings.readOrSeed('write_shards', '999'), values[0]);
+    assert.equal(await settings.read('write_shards'), values[0]);
     assert.equal(await settings.readOrSeed('another', '5'), '5');
   });
 }

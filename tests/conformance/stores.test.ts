@@ -6,8 +6,10 @@ import { dayOf, HISTORY_STRIPES, hourOf } from '../../services/core/domain/bucke
 import type { AuditEntry } from '../../services/core/ports/audit-log.ts';
 import type { DeadLetter, FinishedJob } from '../../services/core/ports/history-store.ts';
 import { systemClock } from '../../services/core/runtime/system-clock.ts';
+import { createRingStore } from '../../services/core/storage/ring-store.ts';
 import { createStores, type Stores } from '../../services/core/storage/stores.ts';
 import { testDriver, testSession } from '../support/cassandra.ts';
+import { memoryRing } from '../support/memory-ring-store.ts';
 import { MemoryStores } from '../support/memory-store.ts';
 import { suiteCleanup } from '../support/suite-cleanup.ts';
 import { cohortStoreSuite } from './cohort-store.suite.ts';
@@ -15,11 +17,12 @@ import { auditLogSuite, operationStoreSuite, type OperationStoreHarness } from '
 import { historyStoreSuite, keyStoreSuite, settingsStoreSuite, type OtherStoresHarness } from './other-stores.suite.ts';
 import { heldStoreSuite } from './held-store.suite.ts';
 import { queueStoreSuite } from './queue-store.suite.ts';
+import { ringStoreSuite, type RingHarness } from './ring-store.suite.ts';
 import { scheduleDirectorySuite } from './schedule-directory.suite.ts';
 import { scheduleStoreSuite } from './schedule-store.suite.ts';
 import { timerStoreSuite } from './timer-store.suite.ts';
 
-type Harness = Stores & OtherStoresHarness & OperationStoreHarness;
+type Harness = Stores & OtherStoresHarness & OperationStoreHarness & RingHarness;
 
 function suites(harness: () => Harness): void {
   describe('cohorts', () => cohortStoreSuite(harness));
@@ -33,6 +36,7 @@ function suites(harness: () => Harness): void {
   describe('history', () => historyStoreSuite(harness));
   describe('operations', () => operationStoreSuite(harness));
   describe('audit log', () => auditLogSuite(harness));
+  describe('the ring', () => ringStoreSuite(harness));
 }
 
 describe('stores in memory', () => {
@@ -40,6 +44,7 @@ describe('stores in memory', () => {
   const sameHour = (one: number, other: number): boolean => hourOf(one) === hourOf(other);
   suites(() =>
     Object.assign(stores, {
+      ring: memoryRing(stores),
       finishedOf: async (queue: string, at: number) =>
         [...stores.finished.values()].filter((row) => row.queue === queue && sameHour(row.finishedAt, at)),
       deadLettersOf: async (queue: string, at: number) =>
@@ -57,6 +62,7 @@ describe('stores on Cassandra', () => {
     const client = await testDriver(cleanup, target);
     harness = {
       ...createStores(session, { clock: systemClock }),
+      ring: createRingStore(session),
       finishedOf: (queue, at) => finishedOf(client, queue, at),
       deadLettersOf: (queue, at) => deadLettersOf(client, queue, at),
       auditOf: (at) => auditOf(client, at),

@@ -74,6 +74,7 @@ export type StoreMethod =
   | 'keys.find'
   | 'keys.markWritten'
   | 'settings.readOrSeed'
+  | 'settings.read'
   | 'queues.lastChange'
   | 'queues.readAll'
   | 'queues.read'
@@ -319,6 +320,7 @@ export class MemoryStores {
         this.settingRows.set(name, value);
         return value;
       }),
+    read: (name) => this.#read('settings.read', [name], () => this.settingRows.get(name) ?? null),
   };
 
   readonly queues: QueueStore = {
@@ -507,6 +509,13 @@ class TimerTable<Entry extends { readonly jobId: string; readonly shard: number 
 
   all(): readonly Entry[] {
     return [...this.#partitions.values()].flatMap((entries) => [...entries.values()]);
+  }
+
+  /** As somebody's DELETE would. */
+  remove(matches: (row: Entry) => boolean): void {
+    for (const entries of this.#partitions.values()) {
+      for (const [key, row] of entries) if (matches(row)) entries.delete(key);
+    }
   }
 }
 

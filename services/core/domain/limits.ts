@@ -187,5 +187,30 @@ export const CLOCK_SKEW_WARN_MS = SECOND_MS;
 /** Nobody acts by a clock that is off by so much; below it the slack of timers and cursors covers everything. */
 export const CLOCK_SKEW_STOP_MS = 5 * SECOND_MS;
 
+// Fsck.
+/** The ring is read in so many parts, and told of after each. */
+export const FSCK_RING_PARTS = 64;
+export const FSCK_PAGE_ROWS_DEFAULT = 500;
+export const FSCK_PAGE_ROWS_MAX = 5_000;
+/** Some hundredths of what one node reads, so that it may run beside the real work. */
+export const FSCK_ROWS_PER_S_DEFAULT = 2_000;
+export const FSCK_ROWS_PER_S_MAX = 100_000;
+/** Rows examined together: the timers of all of them are searched in one walk over the minutes. */
+export const FSCK_BATCH_ROWS = 10_000;
+/** What looks damaged is looked at again so much later: writes under way have landed by then. */
+export const FSCK_GRACE_DEFAULT_MS = 10 * SECOND_MS;
+export const FSCK_GRACE_MAX_MS = HOUR_MS;
+/** How often a row that keeps changing while it is looked at is looked at again: somebody is at work on it. */
+export const FSCK_LOOKS_MAX = 3;
+/** No deadline row lies further ahead: waiting jobs are looked at each hour at least, leases are shorter. */
+export const FSCK_DEADLINES_AHEAD_MS = ENQUEUED_LOOK_MAX_MS + 2 * MINUTE_MS;
+/** Due rows that were moved lie at most so far ahead; any other stands at its job's own time. */
+export const FSCK_DUE_AHEAD_MS = MINUTE_MS;
+/** Rows read again together, payloads included, when they look damaged. */
+export const FSCK_CONFIRM_ROWS = 500;
+/** Findings kept; after a loss of more it is run again. */
+export const FSCK_FINDINGS_MAX = 10_000;
+export const FSCK_SAMPLES = 10;
+
 /** The longest one sleep: timers beyond 2^31-1 ms fire at once, and a stepped clock is noticed within this. */
 export const SLEEP_MAX_MS = MINUTE_MS;

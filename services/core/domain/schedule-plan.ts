@@ -194,6 +194,13 @@ function slotOf({ jobId }: JobRow): EpochMs {
   return of.slot;
 }
 
+/** When there is something to decide about the schedule; null: not before somebody changes it. */
+export function wakeUpAt({ nextRunAt, paused, pausedUntil }: ScheduleState): EpochMs | null {
+  if (nextRunAt === null) return null;
+  if (!paused) return nextRunAt;
+  return pausedUntil === null ? null : Math.max(nextRunAt, pausedUntil);
+}
+
 /** A schedule's timer: "look at it by then". It stands in `due` under the schedule's own id. */
 export function wakeUpRow(row: ScheduleRow, at: EpochMs): DueEntry {
   const { scheduleId, shard, queue, priority } = row;

@@ -1,7 +1,6 @@
 import type { ScheduleOperation } from '../domain/schedule-operation.ts';
-import { wakeUpRow } from '../domain/schedule-plan.ts';
+import { wakeUpAt, wakeUpRow } from '../domain/schedule-plan.ts';
 import type { ScheduleDefinition, ScheduleRow, ScheduleState } from '../domain/schedule.ts';
-import type { EpochMs } from '../domain/time.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Random } from '../ports/random.ts';
 import type { RoundOutcome, ScheduleRounds } from '../rounds/rounds.ts';
@@ -72,11 +71,4 @@ export class ScheduleWriter {
 
 function expected({ revision, nextRunAt }: ScheduleRow): Pick<ScheduleRow, 'revision' | 'nextRunAt'> {
   return { revision, nextRunAt };
-}
-
-/** When there is something to decide; null: not before somebody changes it. */
-function wakeUpAt({ nextRunAt, paused, pausedUntil }: ScheduleState): EpochMs | null {
-  if (nextRunAt === null) return null;
-  if (!paused) return nextRunAt;
-  return pausedUntil === null ? null : Math.max(nextRunAt, pausedUntil);
 }

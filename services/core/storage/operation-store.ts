@@ -53,7 +53,7 @@ export function createOperationStore(session: Session, clock: Clock): OperationS
 }
 
 /** Null of a row of which some cells have expired already. */
-function decodeOperation(row: Row): BulkOperation | null {
+export function decodeOperation(row: Row): BulkOperation | null {
   if (textOrNull(row, 'owner') === null) return null;
   return {
     operationId: text(row, 'operation_id'),

@@ -221,8 +221,9 @@ export function text(row: Row, name: string): string {
   return value(row, name) as string;
 }
 
+/** Null also of a column that was not read. */
 export function textOrNull(row: Row, name: string): string | null {
-  return row.get(name) as string | null;
+  return (row.get(name) as string | null | undefined) ?? null;
 }
 
 export function number(row: Row, name: string): number {

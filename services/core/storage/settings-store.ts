@@ -4,11 +4,16 @@ import { text } from './row-codec.ts';
 import type { Session } from './session.ts';
 
 export function createSettingsStore(session: Session): SettingsStore {
+  const read = async (name: string): Promise<string | null> => {
+    const [stored] = await session.read(readSetting(name), { serial: true });
+    return stored === undefined ? null : text(stored, 'value');
+  };
   return {
+    read,
     async readOrSeed(name, seed) {
       // Nearly always it is there; a read costs one round trip and no Paxos write.
-      const [stored] = await session.read(readSetting(name), { serial: true });
-      if (stored !== undefined) return text(stored, 'value');
+      const stored = await read(name);
+      if (stored !== null) return stored;
       const rows = await session.conditional([seedSetting(name, seed)]);
       return rows?.[0] === undefined ? seed : text(rows[0], 'value');
     },

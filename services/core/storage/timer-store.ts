@@ -43,7 +43,7 @@ async function* readRows<Entry>(
   for await (const rows of session.pages(statement)) yield rows.map(decode);
 }
 
-function decodeDue(row: Row): DueEntry {
+export function decodeDue(row: Row): DueEntry {
   return {
     jobId: text(row, 'job_id'),
     shard: number(row, 'shard'),
@@ -55,7 +55,7 @@ function decodeDue(row: Row): DueEntry {
   };
 }
 
-function decodeDeadline(row: Row): DeadlineEntry {
+export function decodeDeadline(row: Row): DeadlineEntry {
   return {
     jobId: text(row, 'job_id'),
     shard: number(row, 'shard'),

@@ -9,7 +9,7 @@ import type { Bound } from '../statement.ts';
 // `operations`: LWT only (session.conditional). Each write carries the TTL that is left until expires_at: an update without
 // one would leave its cells behind when the rest of the row has gone.
 
-const COLUMNS = [
+export const OPERATION_COLUMNS: readonly string[] = [
   'operation_id',
   'owner',
   'verb',
@@ -31,14 +31,15 @@ const COLUMNS = [
 ];
 
 const CREATE_OPERATION = `
-  INSERT INTO operations (${COLUMNS.join(', ')}) VALUES (${COLUMNS.map(() => '?').join(', ')}) IF NOT EXISTS USING TTL ?`;
+  INSERT INTO operations (${OPERATION_COLUMNS.join(', ')}) VALUES (${OPERATION_COLUMNS.map(() => '?').join(', ')})
+  IF NOT EXISTS USING TTL ?`;
 
 const SAVE_OPERATION = `
   UPDATE operations USING TTL ? SET status = ?, position = ?, changed = ?, failed = ?, last_error = ?, runner = ?,
     updated_at = ?, finished_at = ?, revision = ?, change_token = ?
   WHERE operation_id = ? IF revision = ?`;
 
-const FIND_OPERATION = `SELECT ${COLUMNS.join(', ')} FROM operations WHERE operation_id = ?`;
+const FIND_OPERATION = `SELECT ${OPERATION_COLUMNS.join(', ')} FROM operations WHERE operation_id = ?`;
 
 export const OPERATION_STATEMENTS: readonly string[] = [CREATE_OPERATION, SAVE_OPERATION, FIND_OPERATION];
 
