@@ -2,17 +2,22 @@
 
 import { parseArgs } from 'node:util';
 import { FAULTS, type FaultName } from '../../tests/simulation/chaos.ts';
+import { PLANTED_FAULTS } from '../../tests/simulation/planted-faults.ts';
+import { type Caught, searchPlanted } from '../../tests/simulation/planted-search.ts';
 import { runSeeds } from '../../tests/simulation/seed-pool.ts';
 import { type RunResult, simulate } from '../../tests/simulation/simulation.ts';
 import { runProgram } from '../lib/run-program.ts';
 
 const SEEDS_DEFAULT = 100;
+/** Every planted fault is caught within so many. */
+const PLANTED_SEEDS_MAX = 500;
 const EXIT_USAGE = 2;
 const EXIT_INTERRUPTED = 130;
 const PROGRESS_EVERY_MS = 5_000;
 
 const HELP = `usage: scripts/simulate [--seeds <count>] [--from <seed>] [--json]
        scripts/simulate --seed <seed> [--trace] [--json]
+       scripts/simulate --planted [--seeds <count>] [--from <seed>] [--json]
 
 Runs api, dispatcher, reaper and workers in one process, over stores and a bus in memory, while everything goes wrong that
 the seed draws: crashes and pauses at any await, lost and late answers, skewed clocks, partitions, lost streams. After every
@@ -22,10 +27,12 @@ the same run.
   --seeds <count>   how many seeds, on all cores; default ${SEEDS_DEFAULT}
   --from <seed>     the first of them; default 1
   --seed <seed>     only this one, and of a failure the lines that tell of it
+  --planted         shows that the checkers bite: plants one fault after the other into the product and looks for the first
+                    of the seeds, ${PLANTED_SEEDS_MAX} by default, that catches it
   --trace           with --seed: every line, on standard error
   --json            the result as one line of JSON on standard output
 
-Exit code 0: nothing found. 1: a promise was broken. 2: wrong usage. 130: interrupted, after printing what was done.
+Exit code 0: nothing found. 1: a promise was broken, or a planted fault was not caught. 2: wrong usage. 130: interrupted, after printing what was done.
 `;
 
 interface Summary {
@@ -84,19 +91,43 @@ function print(summary: Summary, asJson: boolean): void {
   process.stdout.write(`${lines.join('\n')}\n`);
 }
 
-async function runMany(from: number, count: number): Promise<{ results: readonly RunResult[]; interrupted: boolean }> {
-  const results: RunResult[] = [];
+async function runPlanted(from: number, count: number, asJson: boolean): Promise<void> {
+  const stop = stopper();
+  const seeds = Array.from({ length: count }, (_, index) => from + index);
+  const lineOf = (name: string, { seed, tries, violation }: Caught): string =>
+    `✔ ${name}\n    seed ${seed}, the ${tries}. tried: ${violation.rule}\n`;
+  const caught = await searchPlanted(
+    () => seeds,
+    stop,
+    (name, found) => {
+      if (!asJson) process.stdout.write(lineOf(name, found));
+    },
+  );
+  const uncaught = PLANTED_FAULTS.map(({ name }) => name).filter((name) => !caught.has(name));
+  if (asJson) process.stdout.write(`${JSON.stringify({ caught: Object.fromEntries(caught), uncaught })}\n`);
+  else for (const name of uncaught) process.stdout.write(`✖ ${name}\n`);
+  process.exitCode = stop.aborted ? EXIT_INTERRUPTED : uncaught.length > 0 ? 1 : 0;
+}
+
+/** Aborted when the user interrupts. */
+function stopper(): AbortSignal {
   const stop = new AbortController();
   process.on('SIGINT', () => stop.abort());
   process.on('SIGTERM', () => stop.abort());
+  return stop.signal;
+}
+
+async function runMany(from: number, count: number): Promise<{ results: readonly RunResult[]; interrupted: boolean }> {
+  const results: RunResult[] = [];
+  const stop = stopper();
   const showProgress = setInterval(() => {
     const failures = results.filter(({ violation }) => violation !== null).length;
     process.stderr.write(`• ${results.length} of ${count} seeds, ${failures} broke a promise\n`);
   }, PROGRESS_EVERY_MS);
   const orders = Array.from({ length: count }, (_, index) => ({ seed: from + index, plant: null }));
-  await runSeeds(orders, (result) => results.push(result), stop.signal);
+  await runSeeds(orders, (result) => results.push(result), stop);
   clearInterval(showProgress);
-  return { results, interrupted: stop.signal.aborted };
+  return { results, interrupted: stop.aborted };
 }
 
 async function runOne(seed: number, withTrace: boolean): Promise<RunResult> {
@@ -121,17 +152,19 @@ class UsageError extends Error {}
 type Order =
   | { readonly kind: 'help' }
   | { readonly kind: 'one'; readonly seed: number; readonly trace: boolean; readonly json: boolean }
+  | { readonly kind: 'planted'; readonly from: number; readonly count: number; readonly json: boolean }
   | { readonly kind: 'many'; readonly from: number; readonly count: number; readonly json: boolean };
 
 /** Throws UsageError. */
 function readOrder(): Order {
-  const { seed, seeds, from, trace, json, help } = readArguments();
+  const { seed, seeds, from, trace, planted, json, help } = readArguments();
   if (help) return { kind: 'help' };
   if (seed === undefined) {
     if (trace) throw new UsageError('--trace shows one run: name it with --seed');
-    const count = wholeNumber('seeds', seeds ?? String(SEEDS_DEFAULT), 1);
-    return { kind: 'many', from: wholeNumber('from', from ?? '1', 0), count, json };
+    const count = wholeNumber('seeds', seeds ?? String(planted ? PLANTED_SEEDS_MAX : SEEDS_DEFAULT), 1);
+    return { kind: planted ? 'planted' : 'many', from: wholeNumber('from', from ?? '1', 0), count, json };
   }
+  if (planted) throw new UsageError('--planted looks through many seeds: leave out --seed');
   if ((seeds ?? from) !== undefined) throw new UsageError('--seed runs one seed: leave out --seeds and --from');
   return { kind: 'one', seed: wholeNumber('seed', seed, 0), trace, json };
 }
@@ -144,6 +177,7 @@ function readArguments() {
         seeds: { type: 'string' },
         from: { type: 'string' },
         trace: { type: 'boolean', default: false },
+        planted: { type: 'boolean', default: false },
         json: { type: 'boolean', default: false },
         help: { type: 'boolean', short: 'h', default: false },
       },
@@ -157,6 +191,10 @@ function readArguments() {
 async function carryOut(order: Order): Promise<void> {
   if (order.kind === 'help') {
     process.stdout.write(HELP);
+    return;
+  }
+  if (order.kind === 'planted') {
+    await runPlanted(order.from, order.count, order.json);
     return;
   }
   const startedAt = performance.now();

@@ -27,6 +27,7 @@ const EVENTS = [
   'nats_away',
   'cassandra_away',
   'range_away',
+  'timers_away',
   'ready_stream_lost',
   'ready_messages_lost',
   'lease_bucket_lost',
@@ -50,6 +51,11 @@ export interface Passage {
 export type Blow =
   { readonly kind: 'crash' } | { readonly kind: 'pause'; readonly ms: number; readonly how: PauseKind };
 
+export interface TimerRows {
+  readonly table: 'due' | 'deadlines';
+  readonly shard: number;
+}
+
 export interface RequestPassage {
   readonly outMs: number;
   readonly isDropped: boolean;
@@ -67,7 +73,19 @@ interface Profile {
   readonly events: Readonly<Partial<Record<EventName, number>>>;
   readonly meanEventEveryMs: number;
   readonly isSlow: boolean;
+  /** A call beside which this seed strikes most of all. */
+  readonly focus: string | null;
+  readonly pauses: keyof typeof PAUSES_MS;
 }
+
+/** Shorter than any patience; about a lease; so long that a minute gets its second look meanwhile. */
+const PAUSES_MS = {
+  short: [0.2 * SECOND_MS, 8 * SECOND_MS],
+  lease: [8 * SECOND_MS, 30 * SECOND_MS],
+  minutes: [30 * SECOND_MS, 200 * SECOND_MS],
+} as const;
+const PAUSES = ['short', 'lease', 'minutes'] as const;
+const FOCUS_BLOW_RATE = 0.04;
 
 const STORM_CALL_FAULT_RATE = 0.35;
 /** Calls that change something: what a process dies beside them matters most. */
@@ -97,6 +115,7 @@ export class Chaos {
   #cassandraAway = false;
   #natsAway = false;
   #rangeAway: number | null = null;
+  #timersAway: TimerRows | null = null;
 
   constructor(parts: { chance: Chance; latency: Chance; clock: Clock; trace: Trace }) {
     this.#chance = parts.chance;
@@ -123,6 +142,7 @@ export class Chaos {
     this.#cassandraAway = false;
     this.#natsAway = false;
     this.#rangeAway = null;
+    this.#timersAway = null;
   }
 
   passage(call: string): Passage {
@@ -158,11 +178,15 @@ export class Chaos {
     return this.#rangeAway !== null && (cohort.codePointAt(2) ?? 0) % 4 === this.#rangeAway;
   }
 
+  /** The partitions of one timer table of one shard have too few replicas. */
+  areTimersAway({ table, shard }: TimerRows): boolean {
+    return this.#timersAway?.table === table && this.#timersAway.shard === shard;
+  }
+
   pauseMs(): number {
-    const draw = this.#chance.fraction();
-    if (draw < 0.5) return this.#chance.between(0.2 * SECOND_MS, 8 * SECOND_MS);
-    if (draw < 0.8) return this.#chance.between(8 * SECOND_MS, 30 * SECOND_MS);
-    return this.#chance.between(30 * SECOND_MS, 200 * SECOND_MS);
+    const length = this.#chance.happens(0.6) ? this.#profile.pauses : this.#chance.pick(PAUSES);
+    const [least, most] = PAUSES_MS[length];
+    return this.#chance.between(least, most);
   }
 
   /** The next event and when it comes; null when this seed has none. */
@@ -205,6 +229,11 @@ export class Chaos {
     void sleepLong(this.#clock, ms).then(() => (this.#rangeAway = null));
   }
 
+  takeTimersAway(rows: TimerRows, ms: number): void {
+    this.#timersAway = rows;
+    void sleepLong(this.#clock, ms).then(() => (this.#timersAway = null));
+  }
+
   storm(ms: number): void {
     this.#stormUntilMs = this.#clock.now() + ms;
   }
@@ -224,7 +253,8 @@ export class Chaos {
 
   #blow(call: string): Blow | null {
     if (!this.#isOn) return null;
-    const rate = this.#profile.blowRate * (WRITES.includes(call) ? WRITE_BLOW_FACTOR : 1);
+    const { blowRate, focus } = this.#profile;
+    const rate = call === focus ? FOCUS_BLOW_RATE : blowRate * (WRITES.includes(call) ? WRITE_BLOW_FACTOR : 1);
     if (!this.#chance.happens(rate)) return null;
     if (this.#chance.happens(0.4)) return { kind: 'crash' };
     return { kind: 'pause', ms: this.pauseMs(), how: this.#chance.pick(['stalled', 'suspended']) };
@@ -271,6 +301,8 @@ function drawProfile(chance: Chance): Profile {
     events: some(EVENTS, 0.5),
     meanEventEveryMs: chance.pick([3, 8, 15]) * SECOND_MS,
     isSlow: chance.happens(0.15),
+    focus: chance.happens(0.6) ? chance.pick(WRITES) : null,
+    pauses: chance.pick(['short', 'short', 'lease', 'minutes']),
   };
 }
 

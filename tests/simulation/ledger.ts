@@ -1,10 +1,16 @@
 // What the world was told: the promises that the answers of the api make, each held against what happens later.
 
+import type { CreateJob } from '../../services/api/use-cases/types.ts';
 import type { JobRow } from '../../services/core/domain/job.ts';
 import { isTerminal, JobStatus, Outcome } from '../../services/core/domain/job-status.ts';
+import { SECOND_MS } from '../../services/core/domain/limits.ts';
+import type { EpochMs } from '../../services/core/domain/time.ts';
 import type { MemoryStores } from '../support/memory-store.ts';
 import type { TimerInvariant } from './timer-invariant.ts';
 import type { Report } from './violation.ts';
+
+/** The clocks of the servers that set and judge a lease. */
+const SERVERS_APART_MS = SECOND_MS;
 
 export class Ledger {
   /** Jobs that were answered with 201 or 200. */
@@ -15,19 +21,45 @@ export class Ledger {
   readonly #stores: MemoryStores;
   readonly #timers: TimerInvariant;
   readonly #report: Report;
+  readonly #now: () => EpochMs;
+  /** By job and attempt: when the lease of an answered claim or heartbeat may end at the earliest. */
+  readonly #leases = new Map<string, EpochMs>();
   readonly #jobOfKey = new Map<string, string>();
   readonly #claimOf = new Map<string, string>();
   readonly #cancelled = new Set<string>();
   /** The attempt that was running when a request to cancel was answered. */
   readonly #cancelRequested = new Map<string, number>();
   readonly #completed = new Map<string, number>();
+  /** Jobs by the one call that made them, and which of them its caller was told. */
+  readonly #jobsOfCall = new Map<string, Set<string>>();
+  readonly #toldOfCall = new Map<string, string>();
+  #calls = 0;
   /** Replays that were asked for and not answered: nobody was promised that the job runs again. */
   readonly #replaying = new Map<string, number>();
 
-  constructor(parts: { stores: MemoryStores; timers: TimerInvariant; report: Report }) {
+  constructor(parts: { stores: MemoryStores; timers: TimerInvariant; now: () => EpochMs; report: Report }) {
+    this.#now = parts.now;
     this.#stores = parts.stores;
     this.#timers = parts.timers;
     this.#report = parts.report;
+  }
+
+  /** The request of one call, marked so that all jobs that come of it are known. */
+  marked(request: CreateJob): CreateJob {
+    this.#calls += 1;
+    const payload = `{"call":${this.#calls}}`;
+    return { ...request, payload, payloadBytes: payload.length };
+  }
+
+  isOfOneCall(jobId: string): boolean {
+    return this.#jobsOfCall.has(this.#stores.rows.get(jobId)?.payload ?? '');
+  }
+
+  /** A job's row was written. */
+  born({ jobId, payload }: JobRow): void {
+    if (payload === null || !payload.startsWith('{"call":')) return;
+    this.#jobsOfCall.set(payload, (this.#jobsOfCall.get(payload) ?? new Set()).add(jobId));
+    this.#checkCall(payload);
   }
 
   /** @param key the idempotency key, with the item's place in a batch; null for none. */
@@ -36,7 +68,13 @@ export class Ledger {
     if (!this.#stores.rows.has(jobId)) this.#broken('an accepted job is missing', jobId, 'answered and not stored');
     this.accepted.add(jobId);
     this.#timers.watch(jobId);
-    if (key === null) return;
+    this.#timers.checkAccepted(jobId);
+    if (key === null) {
+      const call = job.payload ?? '';
+      this.#toldOfCall.set(call, jobId);
+      this.#checkCall(call);
+      return;
+    }
     const known = this.#jobOfKey.get(key) ?? jobId;
     this.#jobOfKey.set(key, known);
     if (known !== jobId) this.#broken('two jobs of one key', jobId, `key ${key} stood for ${known} before`);
@@ -54,14 +92,33 @@ export class Ledger {
       this.#broken('two claims of one attempt', jobId, `attempt ${attempt} was given to ${holder} and to ${claimId}`);
     }
     if (this.#cancelled.has(jobId)) this.#broken('a cancelled job starts', jobId, `attempt ${attempt}`);
-    const askedAt = this.#cancelRequested.get(jobId);
-    if (askedAt !== undefined && attempt > askedAt) {
-      this.#broken('a cancelled job starts', jobId, `attempt ${attempt}, asked to stop at ${askedAt}`);
+    const asked = this.#cancelRequested.get(jobId);
+    if (asked !== undefined && attempt > asked) {
+      this.#broken('a cancelled job starts', jobId, `attempt ${attempt}, asked to stop at ${asked}`);
     }
     const row = this.#stores.rows.get(jobId);
     if (row?.starts.get(attempt)?.claimId !== claimId) {
       this.#broken('an answered claim is not stored', jobId, `attempt ${attempt} of ${claimId}`);
+      return;
     }
+    this.#timers.checkClaim(row, row.starts.get(attempt)?.startedAt ?? this.#now());
+    // A claim repeated finds what is left of the lease that the first one got.
+    this.#promiseLease(jobId, attempt, row.leaseUntil ?? 0);
+  }
+
+  /** @param askedAt the true time at which the api began to serve the call. */
+  heartbeat(jobId: string, attempt: number, askedAt: EpochMs): void {
+    const leaseS = this.#stores.rows.get(jobId)?.leaseS ?? 0;
+    this.#promiseLease(jobId, attempt, askedAt + leaseS * SECOND_MS);
+  }
+
+  /** A row of a job has changed. */
+  changed(before: JobRow, after: JobRow): void {
+    const end = before.ends.has(before.attempt) ? undefined : after.ends.get(before.attempt);
+    if (end?.outcome !== Outcome.leaseExpired) return;
+    const early = (this.#leases.get(`${before.jobId} ${before.attempt}`) ?? 0) - this.#now();
+    if (early <= SERVERS_APART_MS) return;
+    this.#broken('a lease ends early', before.jobId, `attempt ${before.attempt}, ${Math.round(early)} ms early`);
   }
 
   /** A report that was accepted. */
@@ -127,6 +184,19 @@ export class Ledger {
       const isRecorded = entry?.status === row.status && (row.status !== JobStatus.dead || letter !== undefined);
       return isRecorded ? [] : [row];
     });
+  }
+
+  /** Who was told of one job does not ask again: there must be no other. */
+  #checkCall(call: string): void {
+    const told = this.#toldOfCall.get(call);
+    const other = [...(this.#jobsOfCall.get(call) ?? [])].find((jobId) => jobId !== told);
+    if (told !== undefined && other !== undefined)
+      this.#broken('two jobs of one create', other, `${told} was answered`);
+  }
+
+  #promiseLease(jobId: string, attempt: number, until: EpochMs): void {
+    const key = `${jobId} ${attempt}`;
+    this.#leases.set(key, Math.max(until, this.#leases.get(key) ?? 0));
   }
 
   #broken(rule: string, jobId: string, detail: string): void {

@@ -94,7 +94,8 @@ export class Machine {
 
   /** Runs the callback in this process: now, or when it goes on, or never. */
   enter(callback: () => void): void {
-    if (this.#pause === null && !this.#isDead) callback();
+    if (this.#isDead) return;
+    if (this.#pause === null) callback();
     else void this.gate().then(callback);
   }
 

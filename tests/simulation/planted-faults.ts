@@ -1,10 +1,394 @@
 // Faults planted into the product's parts as a process is put together, to see that the checkers find each of them.
 
-import type { Plant } from './world.ts';
+import type { Connections } from '../../services/core/foundation/foundation.ts';
+import { JobStatus, Outcome } from '../../services/core/domain/job-status.ts';
+import { decideLapse } from '../../services/core/domain/life-cycle.ts';
+import { OPERATION_DEADLINE_MS, SECOND_MS } from '../../services/core/domain/limits.ts';
+import type { Operation } from '../../services/core/domain/operation.ts';
+import { elapsedMs, type EpochMs } from '../../services/core/domain/time.ts';
+import type { Clock } from '../../services/core/ports/clock.ts';
+import type { CohortStore } from '../../services/core/ports/job-store.ts';
+import type { TimerStore } from '../../services/core/ports/timer-store.ts';
+import { StoreError } from '../../services/core/ports/store-error.ts';
+import type { Stores } from '../../services/core/storage/stores.ts';
+import type { Plant, PlantContext, World } from './world.ts';
 
 export interface PlantedFault {
   readonly name: string;
+  /** One that catches it. */
+  readonly seed: number;
   readonly plant: Plant;
 }
 
-export const PLANTED_FAULTS: readonly PlantedFault[] = [];
+const LATER_MS = SECOND_MS / 2;
+
+/**
+ * A message published before its round is none of them: a worker that is faster than the round loses its claim, and the second
+ * look publishes the message again. It makes jobs late, and loses none.
+ */
+export const PLANTED_FAULTS: readonly PlantedFault[] = [
+  {
+    name: 'rule 1: the state first, its timer later',
+    seed: 1,
+    plant: {
+      foundation: ({ timers }, { clock }) => {
+        const armDue = timers.armDue.bind(timers);
+        const armDeadlines = timers.armDeadlines.bind(timers);
+        timers.armDue = async (wanted) => {
+          const chosenAt = clock.moment();
+          later(clock, () => armDue(wanted));
+          return { entries: wanted.map((row) => ({ ...row, runAt: Math.max(row.runAt, chosenAt.wallMs) })), chosenAt };
+        };
+        timers.armDeadlines = async (wanted) => {
+          const chosenAt = clock.moment();
+          later(clock, () => armDeadlines(wanted));
+          return { entries: wanted.map((row) => ({ ...row, at: Math.max(row.at, chosenAt.wallMs) })), chosenAt };
+        };
+      },
+    },
+  },
+  {
+    name: 'rule 2: a timer that landed behind its reader is not written again',
+    seed: 9,
+    plant: {
+      foundation: ({ timers, stores }, { clock }) => {
+        timers.armDue = async (wanted) => {
+          const chosenAt = clock.moment();
+          const entries = wanted.map((row) => ({ ...row, runAt: Math.max(row.runAt, chosenAt.wallMs) }));
+          await insist(clock, () => stores.timers.writeDue(entries));
+          return { entries, chosenAt };
+        };
+        timers.armDeadlines = async (wanted) => {
+          const chosenAt = clock.moment();
+          const entries = wanted.map((row) => ({ ...row, at: Math.max(row.at, chosenAt.wallMs) }));
+          await insist(clock, () => stores.timers.writeDeadlines(entries));
+          return { entries, chosenAt };
+        };
+      },
+    },
+  },
+  {
+    name: 'rule 3: no spare timer after a slow round',
+    seed: 100,
+    plant: {
+      foundation: ({ timers }) => {
+        timers.afterRound = () => Promise.resolve();
+        timers.afterDispatch = () => Promise.resolve();
+      },
+    },
+  },
+  {
+    name: 'rule 4: a row matches a job by equality',
+    seed: 5,
+    plant: { connections: (connections, { world }) => withTimers(connections, (timers) => exactTimers(timers, world)) },
+  },
+  {
+    name: 'rule 4: a row moves its job whatever the job says',
+    seed: 1,
+    plant: { connections: rewritten((operation) => ({ ...operation, ...(isEnqueue(operation) && ANY_TIME) })) },
+  },
+  {
+    name: 'rule 5: no second look at the due rows',
+    seed: 1,
+    plant: {
+      connections: (connections, { kind }) =>
+        kind === 'reaper' ? withTimers(connections, (timers) => ({ ...bound(timers), readDue: nothing })) : connections,
+    },
+  },
+  {
+    name: 'rule 5: after a takeover the cursors begin at now',
+    seed: 1,
+    plant: {
+      connections: (connections, { clock }) =>
+        withStore(connections, 'cursors', (cursors) => ({
+          load: async (role, shard) => ((await cursors.load(role, shard)) === null ? null : clock.now()),
+          save: (role, shard, position) => cursors.save(role, shard, position),
+        })),
+    },
+  },
+  {
+    name: 'rule 5: a cursor passes rows that are not settled',
+    seed: 1,
+    plant: {
+      connections: (connections, { clock }) =>
+        withStore(connections, 'cursors', (cursors) => ({
+          load: (role, shard) => cursors.load(role, shard),
+          save: (role, shard) => cursors.save(role, shard, clock.now()),
+        })),
+    },
+  },
+  {
+    name: 'a round without an answer is taken for applied',
+    seed: 1,
+    plant: {
+      foundation: ({ rounds }) => {
+        const submit = rounds.submit.bind(rounds);
+        rounds.submit = async (operation, options) => {
+          const outcome = await submit(operation, options);
+          return outcome.kind === 'unknown' ? { kind: 'applied' } : outcome;
+        };
+      },
+    },
+  },
+  {
+    name: 'a create without an answer is taken for refused, and tried again elsewhere',
+    seed: 10,
+    plant: {
+      connections: (connections) =>
+        withStore(connections, 'cohorts', (cohorts) => ({
+          apply: async (cohort, operations) => {
+            try {
+              return await cohorts.apply(cohort, operations);
+            } catch (error) {
+              const isUnclear = error instanceof StoreError && error.kind === 'unknown';
+              if (!isUnclear || !operations.every(({ edge }) => edge === 'create')) throw error;
+              throw new StoreError('unavailable', error.message);
+            }
+          },
+        })),
+    },
+  },
+  {
+    name: 'a success is written whatever the attempt',
+    seed: 1,
+    plant: {
+      connections: rewritten((operation, { world }) =>
+        operation.edge === 'succeed' ? { ...operation, attempt: attemptOf(world, operation) } : operation,
+      ),
+    },
+  },
+  {
+    name: 'a claim takes whatever attempt the job has',
+    seed: 30,
+    plant: {
+      connections: rewritten((operation, { world }) =>
+        operation.edge === 'claim' ? { ...operation, attempt: attemptOf(world, operation) } : operation,
+      ),
+    },
+  },
+  {
+    name: 'a cancel does not look whether the job runs',
+    seed: 3,
+    plant: {
+      connections: aside((operation, world) => {
+        const row = world.stores.rows.get(operation.jobId);
+        if (operation.edge !== 'cancel' || row === undefined) return false;
+        const { finishedAt, reason } = operation;
+        world.stores.rows.set(row.jobId, { ...row, status: JobStatus.cancelled, finishedAt, reason });
+        return true;
+      }),
+    },
+  },
+  {
+    name: 'the history is written apart from the status',
+    seed: 1,
+    plant: {
+      connections: aside((operation, { stores, clock }) => {
+        const row = stores.rows.get(operation.jobId);
+        if (operation.edge !== 'succeed' || row?.status !== JobStatus.running) return false;
+        if (row.attempt !== operation.attempt) return false;
+        const { attempt, end } = operation;
+        stores.rows.set(row.jobId, { ...row, status: JobStatus.succeeded, finishedAt: end.endedAt });
+        later(clock, async () => stores.rows.set(row.jobId, { ...row, ends: new Map(row.ends).set(attempt, end) }));
+        return true;
+      }),
+    },
+  },
+  {
+    name: 'a lapse ignores a request to cancel',
+    seed: 3,
+    plant: {
+      foundation: ({ ender }, { clock }) => {
+        const end = ender.end.bind(ender);
+        ender.end = (row, decision) => {
+          const { outcome } = decision.operation.end;
+          if (outcome !== Outcome.leaseExpired || !row.cancelRequested) return end(row, decision);
+          const now = { now: clock.now(), fraction: 0.5, queueIsOpen: true };
+          const deaf = decideLapse({ ...row, cancelRequested: false }, 'lease_passed', now);
+          const { operation } = deaf;
+          const expect = { ...operation.expect, cancelRequested: true };
+          return end(row, { ...deaf, operation: { ...operation, expect } });
+        };
+      },
+    },
+  },
+  {
+    name: 'a lapse is judged by the clock of the reaper',
+    seed: 1,
+    plant: {
+      connections: rewritten((operation) =>
+        operation.edge === 'end_attempt' && operation.clock === 'lease_passed'
+          ? { ...operation, clock: 'before_deadline' }
+          : operation,
+      ),
+    },
+  },
+  {
+    name: 'a heartbeat sets the lease back',
+    seed: 1,
+    plant: {
+      connections: aside((operation, world) => {
+        const row = world.stores.rows.get(operation.jobId);
+        if (operation.edge !== 'heartbeat' || row?.status !== JobStatus.running) return false;
+        if (row.attempt !== operation.attempt) return false;
+        const leaseUntil = world.clock.now() + 0.4 * operation.leaseMs;
+        world.stores.rows.set(row.jobId, { ...row, leaseUntil, heard: true });
+        return true;
+      }),
+    },
+  },
+  {
+    name: 'a claim leaves out its deadline row',
+    seed: 1,
+    plant: {
+      foundation: ({ timers }, { kind, clock }) => {
+        if (kind !== 'api') return;
+        timers.armDeadlines = async (entries) => ({ entries, chosenAt: clock.moment() });
+      },
+    },
+  },
+  {
+    name: 'a job that waits for its claim is looked at only once',
+    seed: 3,
+    plant: {
+      foundation: ({ timers }, { kind, clock }) => {
+        if (kind !== 'reaper') return;
+        const armDeadlines = timers.armDeadlines.bind(timers);
+        timers.armDeadlines = async (wanted) => {
+          const kept = wanted.filter(({ publishedAt }) => publishedAt === null);
+          return kept.length === 0 ? { entries: wanted, chosenAt: clock.moment() } : armDeadlines(kept);
+        };
+      },
+    },
+  },
+  {
+    name: 'a message that was lost is never published again',
+    seed: 1,
+    plant: {
+      foundation: ({ publisher }, { kind }) => {
+        if (kind === 'reaper') publisher.publish = () => Promise.resolve('stored');
+      },
+    },
+  },
+  {
+    name: 'a key is marked as written before its job is',
+    seed: 1,
+    plant: {
+      connections: (connections) =>
+        withStore(connections, 'keys', (keys) => ({
+          find: (keyHash) => keys.find(keyHash),
+          claim: async (key) => ({ ...(await keys.claim({ ...key, written: true })), written: false }),
+          markWritten: (key) => keys.markWritten(key),
+        })),
+    },
+  },
+  {
+    name: 'nobody looks whether the clock is right',
+    seed: 4,
+    plant: {
+      foundation: ({ clockGuard }) => {
+        clockGuard.trusts = () => true;
+      },
+    },
+  },
+];
+
+/** After a moment, if the process still lives; whatever comes of it. */
+function later(clock: Clock, work: () => Promise<unknown>): void {
+  clock
+    .sleep(LATER_MS)
+    .then(work)
+    .catch(() => undefined);
+}
+
+async function insist(clock: Clock, write: () => Promise<void>): Promise<void> {
+  for (const startedAt = clock.moment(); ;) {
+    try {
+      await write();
+      return;
+    } catch (error) {
+      if (elapsedMs(startedAt, clock.moment()) > OPERATION_DEADLINE_MS) throw error;
+      await clock.sleep(LATER_MS);
+    }
+  }
+}
+
+function withStore<Name extends keyof Stores>(
+  connections: Connections,
+  name: Name,
+  change: (store: Stores[Name]) => Stores[Name],
+): Connections {
+  const changed = change(connections.stores[name]);
+  const stores = new Proxy(connections.stores, {
+    get: (target, key): unknown => (key === name ? changed : Reflect.get(target, key)),
+  });
+  return { ...connections, stores };
+}
+
+function withTimers(connections: Connections, change: (timers: TimerStore) => TimerStore): Connections {
+  return withStore(connections, 'timers', change);
+}
+
+function bound(timers: TimerStore): TimerStore {
+  return {
+    writeDue: (rows) => timers.writeDue(rows),
+    writeDeadlines: (rows) => timers.writeDeadlines(rows),
+    readDue: (range) => timers.readDue(range),
+    readDeadlines: (range) => timers.readDeadlines(range),
+  };
+}
+
+async function* nothing(): AsyncGenerator<readonly never[]> {
+  yield await Promise.resolve([]);
+}
+
+function exactTimers(timers: TimerStore, { stores }: World): TimerStore {
+  const matches = (jobId: string, at: EpochMs): boolean => {
+    const job = stores.rows.get(jobId);
+    return job?.status !== JobStatus.scheduled || job.runAt === at;
+  };
+  return {
+    ...bound(timers),
+    readDue: (range) => kept(timers.readDue(range), ({ jobId, runAt }) => matches(jobId, runAt)),
+    readDeadlines: (range) => kept(timers.readDeadlines(range), ({ jobId, at }) => matches(jobId, at)),
+  };
+}
+
+async function* kept<Row>(pages: AsyncIterable<readonly Row[]>, keeps: (row: Row) => boolean) {
+  for await (const page of pages) yield page.filter(keeps);
+}
+
+const ANY_TIME = { runAtMost: Infinity };
+
+function isEnqueue(operation: Operation): boolean {
+  return operation.edge === 'enqueue';
+}
+
+function attemptOf({ stores }: World, { jobId }: Operation): number {
+  return stores.rows.get(jobId)?.attempt ?? 0;
+}
+
+/** Each operation is changed on its way to the store. */
+function rewritten(
+  change: (operation: Operation, context: PlantContext) => Operation,
+): NonNullable<Plant['connections']> {
+  return (connections, context) =>
+    withStore(connections, 'cohorts', (cohorts) => ({
+      apply: (cohort, operations) =>
+        cohorts.apply(
+          cohort,
+          operations.map((operation) => change(operation, context)),
+        ),
+    }));
+}
+
+/** An operation that is carried out beside the store, if the plant says so. */
+function aside(carryOut: (operation: Operation, world: World) => boolean): NonNullable<Plant['connections']> {
+  return (connections, { world }) =>
+    withStore(connections, 'cohorts', (cohorts): CohortStore => ({
+      apply: async (cohort, operations) => {
+        const left = operations.filter((operation) => !carryOut(operation, world));
+        return left.length === 0 ? { applied: true } : cohorts.apply(cohort, left);
+      },
+    }));
+}

@@ -38,8 +38,15 @@ async function startService(
   const stopping = new AbortController();
   const context = contextOf(service, host, { stops, checks, stopping: stopping.signal });
   const lay: LayFoundation = async (_, options) => {
-    const foundation = await buildFoundation(connections, context, options);
-    return world.plant.foundation?.(foundation, { world, kind, clock: machine.clock }) ?? foundation;
+    const { plant } = world;
+    const planted = { world, kind, clock: machine.clock };
+    const foundation = await buildFoundation(
+      plant.connections?.(connections, planted) ?? connections,
+      context,
+      options,
+    );
+    plant.foundation?.(foundation, planted);
+    return foundation;
   };
   const { useCases } = await compose(context, lay);
   return {

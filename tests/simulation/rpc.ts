@@ -3,6 +3,7 @@
 import type { UseCases } from '../../services/api/use-cases/types.ts';
 import { SECOND_MS } from '../../services/core/domain/limits.ts';
 import type { Result } from '../../services/core/contract/problems.ts';
+import type { EpochMs } from '../../services/core/domain/time.ts';
 import type { Chance } from './chance.ts';
 import type { Machine } from './machine.ts';
 import type { Slot, World } from './world.ts';
@@ -22,7 +23,7 @@ export interface ApiCall<T> {
   readonly timeoutMs?: number;
   readonly ask: (useCases: UseCases) => Promise<T>;
   /** Called in the api as it answers, whether the answer arrives or not: what it says is a promise. */
-  readonly promised: (value: T) => void;
+  readonly promised: (value: T, askedAt: EpochMs) => void;
 }
 
 export async function callApi<T>(world: World, call: ApiCall<T>): Promise<Answered<T>> {
@@ -50,6 +51,7 @@ async function serve<T>(world: World, call: ApiCall<T>, outMs: number): Promise<
   if (useCases === undefined) return never();
   await machine.gate();
   world.trace.add(machine.name, `asked to ${call.what}`);
+  const askedAt = world.clock.now();
   let value: T;
   try {
     value = await call.ask(useCases);
@@ -62,7 +64,7 @@ async function serve<T>(world: World, call: ApiCall<T>, outMs: number): Promise<
     return never();
   }
   world.trace.add(machine.name, `answers to ${call.what}`, () => answerText(value));
-  call.promised(value);
+  call.promised(value, askedAt);
   return { value };
 }
 

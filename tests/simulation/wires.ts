@@ -11,7 +11,7 @@ import { StoreError } from '../../services/core/ports/store-error.ts';
 import type { MemoryBus, MemoryConnection } from '../support/memory-bus.ts';
 import type { Stores } from '../../services/core/storage/stores.ts';
 import type { MemoryStores } from '../support/memory-store.ts';
-import { busFaultOf, type Chaos, type Passage } from './chaos.ts';
+import { busFaultOf, type Chaos, type Passage, type TimerRows } from './chaos.ts';
 import type { Machine } from './machine.ts';
 import type { Pending } from './pending-fault.ts';
 import type { Trace } from './trace.ts';
@@ -136,7 +136,8 @@ async function storeCall(parts: WireParts, name: string, args: readonly unknown[
       await clock.sleep(REQUEST_TIMEOUT_MS);
       return { error: new StoreError(isRead ? 'unavailable' : 'unknown', `${name}: cut off`) };
     }
-    if (isRangeAway(chaos, name, args)) return { error: new StoreError('unavailable', `${name}: too few replicas`) };
+    if (isRangeAway(chaos, name, args) || areTimersAway(chaos, name, args))
+      return { error: new StoreError('unavailable', `${name}: too few replicas`) };
     pending.store = passage.fault ?? undefined;
     const answer = await answerOf(send());
     if (!chaos.isCut(machine, 'cassandra')) return answer;
@@ -209,6 +210,20 @@ function isRangeAway(chaos: Chaos, name: string, args: readonly unknown[]): bool
   if (name === 'cohorts.apply') return chaos.isRangeAway(first as string);
   if (name === 'jobs.read') return (first as readonly string[]).some((jobId) => chaos.isRangeAway(cohortOf(jobId)));
   return false;
+}
+
+const TABLE_OF_CALL: Readonly<Record<string, TimerRows['table']>> = {
+  'timers.readDue': 'due',
+  'timers.writeDue': 'due',
+  'timers.readDeadlines': 'deadlines',
+  'timers.writeDeadlines': 'deadlines',
+};
+
+function areTimersAway(chaos: Chaos, name: string, args: readonly unknown[]): boolean {
+  const table = TABLE_OF_CALL[name];
+  if (table === undefined) return false;
+  const places = [args[0]].flat() as readonly { readonly shard: number }[];
+  return places.some(({ shard }) => chaos.areTimersAway({ table, shard }));
 }
 
 /** Of a call's arguments, what a reader of the trace looks for. */

@@ -76,7 +76,7 @@ async function pullMessages(worker: Worker): Promise<void> {
 }
 
 async function workOn(worker: Worker, pulled: PulledMessage): Promise<void> {
-  const { machine, world, random, inHand } = worker;
+  const { machine, random, inHand } = worker;
   const { jobId, attempt } = pulled.message;
   const key = `${jobId} ${attempt}`;
   if (inHand.has(key)) {
@@ -85,7 +85,6 @@ async function workOn(worker: Worker, pulled: PulledMessage): Promise<void> {
   }
   inHand.add(key);
   worker.running += 1;
-  if (world.plant.ackFirst === true) pulled.ack();
   const claimed = await claim(worker, jobId, attempt);
   if (claimed === 'later') pulled.nakAfter(random.between(0.5 * SECOND_MS, 4 * SECOND_MS));
   else pulled.ack();
@@ -230,8 +229,9 @@ async function heartbeat(
     from: machine,
     chance: random,
     ask: (useCases) => useCases.heartbeatJobs([{ jobId, attempt, progress: null }]),
-    promised: ([result]) => {
-      if (result?.ok === false && result.problem.code === 'job_not_found') world.ledger.notFound(jobId);
+    promised: ([result], askedAt) => {
+      if (result?.ok === true) world.ledger.heartbeat(jobId, attempt, askedAt);
+      else if (result?.problem.code === 'job_not_found') world.ledger.notFound(jobId);
     },
   });
   const result = answer?.value[0];

@@ -104,7 +104,7 @@ async function createOnce({ world, chance }: Client, request: CreateJob, key: st
     what: `create a job ${key === null ? '' : `as ${key}`}`,
     from: null,
     chance,
-    ask: (useCases) => useCases.createJob(request),
+    ask: (useCases) => useCases.createJob(key === null ? world.ledger.marked(request) : request),
     promised: (result) => {
       if (result.ok) world.ledger.created(result.value.job, key);
     },

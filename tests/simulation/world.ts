@@ -2,7 +2,7 @@
 // the fake clock moves.
 
 import type { UseCases } from '../../services/api/use-cases/types.ts';
-import type { Foundation } from '../../services/core/foundation/foundation.ts';
+import type { Connections, Foundation } from '../../services/core/foundation/foundation.ts';
 import { CLOCK_SKEW_STOP_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../services/core/domain/limits.ts';
 import type { EpochMs } from '../../services/core/domain/time.ts';
 import { StoreError } from '../../services/core/ports/store-error.ts';
@@ -25,10 +25,10 @@ import { wiredConnections } from './wires.ts';
 
 /** A fault planted into what a process is made of, to see that the checkers find it. */
 export interface Plant {
-  /** Changes the parts of a process before it is put together. */
-  readonly foundation?: (foundation: Foundation, context: PlantContext) => Foundation;
-  /** A worker that acknowledges its message before it claims. */
-  readonly ackFirst?: boolean;
+  /** Changes what a process reaches the stores and the bus through. */
+  readonly connections?: (connections: Connections, context: PlantContext) => Connections;
+  /** Changes the parts of a process before they are put together. */
+  readonly foundation?: (foundation: Foundation, context: PlantContext) => void;
 }
 
 export interface PlantContext {
@@ -52,7 +52,7 @@ export interface Host {
   readonly kind: string;
   readonly machine: Machine;
   readonly random: Chance;
-  readonly connections: ReturnType<typeof wiredConnections>['connections'];
+  readonly connections: Connections;
 }
 
 export interface ProcessKind {
@@ -134,8 +134,13 @@ export class World {
     });
     this.bus = new MemoryBus({ clock, plan: () => this.#pending.takeBus(), perSubject: setting.pick([20, 10_000]) });
     const report = (violation: Violation): void => this.report(violation);
-    this.timers = new TimerInvariant({ stores: this.stores, startedAt: this.startedAt - HOUR_MS, report });
-    this.ledger = new Ledger({ stores: this.stores, timers: this.timers, report });
+    this.timers = new TimerInvariant({
+      stores: this.stores,
+      startedAt: this.startedAt - HOUR_MS,
+      now: () => this.clock.now(),
+      report,
+    });
+    this.ledger = new Ledger({ stores: this.stores, timers: this.timers, now: () => this.clock.now(), report });
     this.#watchRows();
   }
 
@@ -217,6 +222,8 @@ export class World {
       this.trace.add('cassandra', `${jobId} ${detail}`);
       checkChange(before, after, this.clock.now(), (violation) => this.report(violation));
       this.timers.check(jobId);
+      if (before === undefined) this.ledger.born(after);
+      else this.ledger.changed(before, after);
       return rows;
     };
   }

@@ -1,0 +1,52 @@
+// Looks for seeds that catch planted faults.
+
+import { PLANTED_FAULTS, type PlantedFault } from './planted-faults.ts';
+import { runSeeds } from './seed-pool.ts';
+import type { SeedOrder } from './seed-worker.ts';
+import type { Violation } from './violation.ts';
+
+export interface Caught {
+  readonly seed: number;
+  /** How many seeds were run before it did. */
+  readonly tries: number;
+  readonly violation: Violation;
+}
+
+/** Runs each fault's seeds in turn until one catches it; by the fault's name. */
+export async function searchPlanted(
+  seedsOf: (fault: PlantedFault) => readonly number[],
+  stopping: AbortSignal,
+  onCaught: (name: string, caught: Caught) => void = () => undefined,
+): Promise<ReadonlyMap<string, Caught>> {
+  const caught = new Map<string, Caught>();
+  const tries = new Map<string, number>();
+  await runSeeds(
+    ordersOf(seedsOf, caught),
+    ({ violation }, { seed, plant }) => {
+      const name = plant ?? '';
+      tries.set(name, (tries.get(name) ?? 0) + 1);
+      if (violation === null || caught.has(name)) return;
+      caught.set(name, { seed, tries: tries.get(name) ?? 0, violation });
+      onCaught(name, { seed, tries: tries.get(name) ?? 0, violation });
+    },
+    stopping,
+  );
+  return caught;
+}
+
+/** The first seed of every fault, then the second of those that are still uncaught, and so on. */
+function* ordersOf(
+  seedsOf: (fault: PlantedFault) => readonly number[],
+  caught: ReadonlyMap<string, Caught>,
+): Generator<SeedOrder> {
+  let isOver = false;
+  for (let round = 0; !isOver; round += 1) {
+    isOver = true;
+    for (const fault of PLANTED_FAULTS) {
+      const seed = seedsOf(fault)[round];
+      if (seed === undefined || caught.has(fault.name)) continue;
+      isOver = false;
+      yield { seed, plant: fault.name };
+    }
+  }
+}

@@ -1,0 +1,30 @@
+// The checkers bite: every fault planted into the product is found. `./scripts/simulate --planted` looks for the seeds anew.
+
+import assert from 'node:assert/strict';
+import { before, describe, it } from 'node:test';
+import { PLANTED_FAULTS } from './planted-faults.ts';
+import { type Caught, searchPlanted } from './planted-search.ts';
+
+/** What a seed draws moves with the code: where the known one no longer does, others are tried. */
+const OTHER_SEEDS = Array.from({ length: 500 }, (_, index) => index + 1);
+const TIME_MAX_MS = 240_000;
+
+describe('a planted fault is caught', () => {
+  let caught: ReadonlyMap<string, Caught> = new Map();
+
+  before(async () => {
+    const stop = new AbortController();
+    const timer = setTimeout(() => stop.abort(), TIME_MAX_MS);
+    caught = await searchPlanted(({ seed }) => [seed, ...OTHER_SEEDS], stop.signal);
+    clearTimeout(timer);
+  });
+
+  for (const { name } of PLANTED_FAULTS) {
+    it(name, () => {
+      const violation = caught.get(name)?.violation;
+      assert.ok(violation !== undefined, 'no seed caught it in time: look with ./scripts/simulate --planted');
+      // A plant that only makes a process fall over shows nothing.
+      assert.doesNotMatch(violation.rule, /^an error/, violation.detail);
+    });
+  }
+});
