@@ -23,6 +23,8 @@ import { ScheduleLister } from './use-cases/list-schedules.ts';
 import { OpenCohorts } from './use-cases/open-cohorts.ts';
 import { OperationKeeper } from './use-cases/operations.ts';
 import { JobReporter } from './use-cases/report-jobs.ts';
+import { QueueCounters } from './use-cases/queue-counters.ts';
+import { StartLags } from './use-cases/start-lags.ts';
 import { QueueManager } from './use-cases/manage-queues.ts';
 import { ScheduleRunner } from './use-cases/run-schedule.ts';
 import { ScheduleCohorts } from './use-cases/schedule-cohorts.ts';
@@ -58,7 +60,9 @@ export async function composeUseCases(context: ServiceContext, lay: LayFoundatio
   const shards = writeShards;
   const index = new JobIndex({ timerStore: stores.timers, history, shards });
   const writer = new JobWriter({ rounds, timers, cohorts, queue, gate, publisher, clock, random, log, shards });
-  const claimer = new JobClaimer({ rounds, reader, timers, canceller, claimed, clock, random, telemetry });
+  const startLags = new StartLags(clock);
+  const claimer = new JobClaimer({ rounds, reader, timers, canceller, claimed, startLags, clock, random, telemetry });
+  const counters = new QueueCounters({ counts: stores.queueCounts, queue, startLags, clock, shards });
   const trail = new AuditTrail({ audit: stores.audit, clock, log });
   const creator = new JobCreator({ writer, keyed, keys, reader, clock, random, telemetry });
   const jobCanceller = new JobCanceller({ rounds, reader, canceller });
@@ -94,7 +98,7 @@ export async function composeUseCases(context: ServiceContext, lay: LayFoundatio
     }),
     dryRunner: new DryRunner({ index, reader, clock }),
     reader,
-    queues: new QueueManager({ store: stores.queues, book, queue, holdsBack: false, trail, clock, random }),
+    queues: new QueueManager({ store: stores.queues, book, queue, counters, holdsBack: false, trail, clock, random }),
     book,
     schedules: composeSchedules({ foundation, context, keyed, creator, canceller: jobCanceller, trail }),
   });

@@ -1,5 +1,5 @@
 import type { PunctualClient } from '../client/client.ts';
-import type { NewQueueSettings, Queue, QueueSettings } from '../client/types.ts';
+import type { CountedQueue, NewQueueSettings, Queue, QueueCounts, QueueSettings } from '../client/types.ts';
 import { type Command, UsageError } from './command.ts';
 import { type Cell, facts, table } from './table.ts';
 import {
@@ -43,7 +43,7 @@ const VERBS: Verbs = {
   get: async (args, output) => {
     const { words, values, client } = parse(args, ['queue'], API_OPTIONS);
     const queue = await client.getQueue(words[0] ?? '');
-    show(output, values, queue, () => `${settingsText(queue)}\n${consumersText(queue)}`);
+    show(output, values, queue, () => `${settingsText(queue)}\n${countsText(queue.counts)}\n${consumersText(queue)}`);
   },
   list: async (args, output) => {
     const { values, client } = parse(args, [], API_OPTIONS);
@@ -71,8 +71,8 @@ const VERBS: Verbs = {
 export const queueCommand: Command = {
   name: 'queue',
   usage: [
-    "queue get <queue>                  a queue's settings and its consumers",
-    'queue list                         the queues that somebody configured',
+    "queue get <queue>                  a queue's settings, what is in it, and its consumers",
+    'queue list                         the queues that somebody configured, and what is in them',
     'queue set <queue> [options]        --rate <per s> --burst <n> --ramp <s> --max-running <n> --ready-max <n> --max-waiting <n>,',
     '                                   for jobs that name none: --max-attempts <n> --timeout <s> --lease <s>;',
     `                                   ${DEFAULT} in place of a number takes the setting away`,
@@ -93,8 +93,8 @@ function patchOf(values: Values<typeof SET>): NewQueueSettings {
   return Object.fromEntries(given);
 }
 
-async function allQueues(client: PunctualClient): Promise<readonly QueueSettings[]> {
-  const queues: QueueSettings[] = [];
+async function allQueues(client: PunctualClient): Promise<readonly CountedQueue[]> {
+  const queues: CountedQueue[] = [];
   let token: string | null = null;
   do {
     const more: { page_token?: string } = token === null ? {} : { page_token: token };
@@ -125,6 +125,37 @@ function settingsText(queue: QueueSettings): string {
   });
 }
 
+function countsText({
+  waiting,
+  ready,
+  running,
+  dead,
+  oldest_ready_age_s: ageS,
+  start_lag: lag,
+  ...rest
+}: QueueCounts): string {
+  return facts({
+    waiting,
+    ready: ready === null ? 'NATS is away' : readyText(ready),
+    running,
+    dead,
+    oldest_ready: ageS === null ? null : `${ageS} s ago`,
+    start_lag:
+      lag === null ? null : `p50 ${lag.p50_s} s, p95 ${lag.p95_s} s, p99 ${lag.p99_s} s of ${lag.starts} starts`,
+    counted_at: rest.counted_at ?? 'not all of it lately: there may be more',
+  });
+}
+
+function readyText(ready: NonNullable<QueueCounts['ready']>): string {
+  const total = sumOf(ready);
+  const parts = Object.entries(ready).filter(([, jobs]) => jobs > 0);
+  return parts.length < 2 ? String(total) : `${total} (${parts.map(([name, jobs]) => `${jobs} ${name}`).join(', ')})`;
+}
+
+function sumOf(ready: NonNullable<QueueCounts['ready']>): number {
+  return Object.values(ready).reduce((sum, jobs) => sum + jobs, 0);
+}
+
 function pausedText({ at, reason, until }: NonNullable<QueueSettings['pause']>): string {
   return [`since ${at}`, until === null ? null : `until ${until}`, reason].filter((part) => part !== null).join(', ');
 }
@@ -136,15 +167,22 @@ function consumersText({ ready }: Queue): string {
   );
 }
 
-function listText(queues: readonly QueueSettings[]): string {
+function listText(queues: readonly CountedQueue[]): string {
   if (queues.length === 0) return 'no queue is configured\n';
   const rows = queues.map((queue): Cell[] => [
     queue.queue,
+    queue.counts.waiting,
+    queue.counts.ready === null ? null : sumOf(queue.counts.ready),
+    queue.counts.running,
+    queue.counts.dead,
     queue.rate_per_s,
     queue.max_running,
     queue.ready_max,
     queue.max_waiting,
     queue.pause === null ? null : pausedText(queue.pause),
   ]);
-  return table(['QUEUE', 'RATE/S', 'MAX RUNNING', 'READY MAX', 'MAX WAITING', 'PAUSED'], rows);
+  return table(
+    ['QUEUE', 'WAITING', 'READY', 'RUNNING', 'DEAD', 'RATE/S', 'MAX RUNNING', 'READY MAX', 'MAX WAITING', 'PAUSED'],
+    rows,
+  );
 }

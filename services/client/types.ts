@@ -234,7 +234,31 @@ export interface QueueSettings {
 export type NewQueueSettings = QueueSettingsRequest;
 export type PauseRequest = PauseQueueRequest;
 
-export interface Queue extends QueueSettings {
+/** How many jobs of a queue are where, a few seconds ago. */
+export interface QueueCounts {
+  /** Scheduled for a time ahead. */
+  readonly waiting: number;
+  /** They wait for a worker; null while NATS is away. */
+  readonly ready: Readonly<Record<Priority, number>> | null;
+  readonly running: number;
+  readonly dead: number;
+  readonly oldest_ready_age_s: number | null;
+  /** Of the jobs that the answering api handed out in the last five minutes; null: none. */
+  readonly start_lag: {
+    readonly starts: number;
+    readonly p50_s: number;
+    readonly p95_s: number;
+    readonly p99_s: number;
+  } | null;
+  /** Null: not all was counted lately. */
+  readonly counted_at: string | null;
+}
+
+export interface CountedQueue extends QueueSettings {
+  readonly counts: QueueCounts;
+}
+
+export interface Queue extends CountedQueue {
   /** In the order in which a worker should ask them. */
   readonly ready: readonly ReadyConsumer[];
 }
@@ -247,7 +271,7 @@ export interface PageRequest {
 }
 
 export interface QueuePage {
-  readonly queues: readonly QueueSettings[];
+  readonly queues: readonly CountedQueue[];
   readonly next_page_token: string | null;
 }
 

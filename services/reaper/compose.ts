@@ -1,13 +1,16 @@
 import { OperationRegister } from '../core/bulk/operation-register.ts';
-import { layFoundation, type LayFoundation } from '../core/foundation/foundation.ts';
-import { SECOND_MS } from '../core/domain/limits.ts';
+import { type Foundation, layFoundation, type LayFoundation } from '../core/foundation/foundation.ts';
+import { CENSUS_EVERY_MS, SECOND_MS } from '../core/domain/limits.ts';
 import { ShardOwner } from '../core/ownership/shard-owner.ts';
 import { startLoop, type Loop } from '../core/runtime/loop.ts';
 import { JobIndex } from '../core/scan/job-index.ts';
 import { JobMover } from '../core/moves/move-job.ts';
 import type { Compose, ServiceContext } from '../core/runtime/run-service.ts';
 import { BulkCarrier } from './bulk-carrier.ts';
+import { DeadCensus } from './dead-census.ts';
 import { Operations, settlesAll } from './operations.ts';
+import { QueueCensus } from './queue-census.ts';
+import { ReadyGauges } from './ready-gauges.ts';
 import { Reaper } from './reaper.ts';
 import { ReadyWatch } from './ready-watch.ts';
 import { Republisher } from './republish.ts';
@@ -72,6 +75,7 @@ export async function composeReaper(context: ServiceContext, lay: LayFoundation 
     holds: (shard) => owner.holds(shard),
     clusterStartedAt,
   });
+  const { census, ...counting } = composeCensus(context, foundation, (shard) => owner.holds(shard));
   const owner = new ShardOwner(
     {
       role: 'reaper',
@@ -81,9 +85,11 @@ export async function composeReaper(context: ServiceContext, lay: LayFoundation 
       mayAct: () => foundation.clockGuard.trusts(),
       onAcquired: (shard) => {
         reaper.acquired(shard);
+        census.acquired(shard);
       },
       onLost: (shard) => {
         reaper.lost(shard);
+        census.lost(shard);
       },
     },
     { leases, clock, random, telemetry, log },
@@ -98,6 +104,9 @@ export async function composeReaper(context: ServiceContext, lay: LayFoundation 
     start('deadlines', DEADLINES_EVERY_MS, () => reaper.reapDeadlines()),
     start('second looks', SECOND_LOOKS_EVERY_MS, () => reaper.lookAgain()),
     watch,
+    start('queue census', CENSUS_EVERY_MS, () => census.runOnce()),
+    start('census of dead letters', CENSUS_EVERY_MS, () => counting.dead.runOnce()),
+    start('ready gauges', CENSUS_EVERY_MS, () => counting.readyGauges.runOnce()),
   ];
   const unwatch = foundation.onBusConnected(() => {
     watch.wake();
@@ -108,4 +117,16 @@ export async function composeReaper(context: ServiceContext, lay: LayFoundation 
     await Promise.all(loops.map((loop) => loop.stop()));
   });
   return { schemaVersion: foundation.schemaVersion };
+}
+
+/** What counts the jobs of queues: each reaper those of its own shards. */
+function composeCensus(
+  { clock, telemetry, log }: ServiceContext,
+  { stores, queue, writeShards: shards }: Foundation,
+  holds: (shard: number) => boolean,
+): { readonly census: QueueCensus; readonly dead: DeadCensus; readonly readyGauges: ReadyGauges } {
+  const { timers: timerStore, jobs: reader, history, queueCounts: counts } = stores;
+  const dead = new DeadCensus({ history, reader, clock, telemetry, log, shards, holds });
+  const census = new QueueCensus({ timerStore, reader, counts, dead, clock, telemetry, log, holds });
+  return { census, dead, readyGauges: new ReadyGauges({ queue, clock, telemetry, tells: () => holds(0) }) };
 }

@@ -23,13 +23,14 @@ import type {
   CohortStore,
   JobReader,
   JobTerms,
+  StateReader,
   TermsReader,
 } from '../../services/core/ports/job-store.ts';
 import { fullJobRow, jobRow, newCohort } from '../support/job-row.ts';
 
 export interface CohortStoreHarness {
   readonly cohorts: CohortStore;
-  readonly jobs: JobReader & TermsReader;
+  readonly jobs: JobReader & TermsReader & StateReader;
 }
 
 /** Leases and time limits are judged by the server's own clock, so these tests wait for it; long enough for a busy machine. */
@@ -87,6 +88,17 @@ export function cohortStoreSuite(harness: () => CohortStoreHarness): void {
     assert.deepEqual(new Set(terms.keys()), new Set(rows.map(({ jobId }) => jobId)));
     for (const row of rows) {
       for (const name of TERMS) assert.deepEqual(terms.get(row.jobId)![name], row[name], name);
+    }
+  });
+
+  it('reads where jobs stand', async () => {
+    const cohort = newCohort();
+    const rows = [fullJobRow(cohort, 0), jobRow(cohort, 1), jobRow(newCohort(), 2)];
+    for (const row of rows) await applies(create(row));
+    const states = await harness().jobs.readStates([...rows.map(({ jobId }) => jobId), memberId(cohort, 9)]);
+    assert.deepEqual(new Set(states.keys()), new Set(rows.map(({ jobId }) => jobId)));
+    for (const { jobId, queue, priority, status, runAt, finishedAt } of rows) {
+      assert.partialDeepStrictEqual(states.get(jobId), { queue, priority, status, runAt, finishedAt });
     }
   });
 

@@ -109,6 +109,26 @@ export function historyStoreSuite(harness: () => OtherStoresHarness): void {
     assert.deepEqual(await finishedOf(queue, AT + 1), []);
   });
 
+  it('tells in which queues jobs died on a day', async () => {
+    const { history } = harness();
+    const day = Date.parse('2026-10-03T00:00:00Z');
+    const letter = (name: string, deadAt: number): DeadLetter => ({
+      jobId: memberId(newCohort(), 1),
+      queue: `${queue}-${name}`,
+      deadAt,
+      attempt: 1,
+      reason: 'attempts',
+      error: null,
+    });
+    const last = day + 86_400_000 - 1;
+    await history.writeDeadLetters([letter('a', day), letter('b', last), letter('a', last), letter('c', last + 1)]);
+    const named = (at: number) =>
+      history.deadLetterQueues(at).then((names) => names.filter((name) => name.startsWith(queue)).toSorted());
+    assert.deepEqual(await named(day + 1), [`${queue}-a`, `${queue}-b`]);
+    assert.deepEqual(await named(last + 1), [`${queue}-c`]);
+    assert.deepEqual(await named(day - 1), []);
+  });
+
   it('writes dead letters by queue and day', async () => {
     const { history, deadLettersOf } = harness();
     const rows = [1, 2].map((index): DeadLetter => ({

@@ -2,7 +2,13 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { PRIORITIES } from '../../services/core/domain/job-status.ts';
-import type { PulledMessage, PullRequest, ReadyMessage, ReadyQueue } from '../../services/core/ports/ready-queue.ts';
+import type {
+  PulledMessage,
+  PullRequest,
+  ReadyDepth,
+  ReadyMessage,
+  ReadyQueue,
+} from '../../services/core/ports/ready-queue.ts';
 
 /** A queue to test and what the suite needs to see of the other side. */
 export interface ReadyQueueHarness {
@@ -99,6 +105,28 @@ export function readyQueueSuite(start: () => Promise<ReadyQueueHarness>): void {
     assert.ok(second !== null && second >= first);
     await take('mail', 'normal', 1);
     assert.equal(await queue.oldestMessageAt('mail', 'normal'), null);
+  });
+
+  it('tells how many messages stand on each subject, of one queue or of all', async () => {
+    const { queue, take } = await start();
+    assert.deepEqual(await queue.depths(), []);
+    await queue.ensureQueue('mail');
+    await queue.publish([
+      ...[1, 2, 3].map((index) => messageOf(index)),
+      messageOf(4, { priority: 'high' }),
+      messageOf(5, { queue: 'mail-2' }),
+    ]);
+    await take('mail', 'normal', 1);
+    const mail = [
+      { queue: 'mail', priority: 'high', messages: 1 },
+      { queue: 'mail', priority: 'normal', messages: 2 },
+    ];
+    const inOrder = (depths: readonly ReadyDepth[]): readonly ReadyDepth[] =>
+      depths.toSorted((one, other) => (`${one.queue} ${one.priority}` < `${other.queue} ${other.priority}` ? -1 : 1));
+    assert.deepEqual(inOrder(await queue.depths('mail')), mail);
+    assert.deepEqual(inOrder(await queue.depths()), [...mail, { queue: 'mail-2', priority: 'normal', messages: 1 }]);
+    await take('mail', 'high', 1);
+    assert.deepEqual(await queue.depths('mail'), mail.slice(1));
   });
 
   it('refuses beyond the bound of a subject, message by message, and no other subject', async () => {

@@ -16,6 +16,7 @@ import { cohortStoreSuite } from './cohort-store.suite.ts';
 import { auditLogSuite, operationStoreSuite, type OperationStoreHarness } from './operation-store.suite.ts';
 import { historyStoreSuite, keyStoreSuite, settingsStoreSuite, type OtherStoresHarness } from './other-stores.suite.ts';
 import { heldStoreSuite } from './held-store.suite.ts';
+import { queueCountStoreSuite } from './queue-count-store.suite.ts';
 import { queueStoreSuite } from './queue-store.suite.ts';
 import { ringStoreSuite, type RingHarness } from './ring-store.suite.ts';
 import { scheduleDirectorySuite } from './schedule-directory.suite.ts';
@@ -32,6 +33,7 @@ function suites(harness: () => Harness): void {
   describe('keys', () => keyStoreSuite(harness));
   describe('settings', () => settingsStoreSuite(harness));
   describe('queues', () => queueStoreSuite(harness));
+  describe('counts of queues', () => queueCountStoreSuite(harness));
   describe('held rows', () => heldStoreSuite(harness));
   describe('history', () => historyStoreSuite(harness));
   describe('operations', () => operationStoreSuite(harness));

@@ -118,6 +118,7 @@ function dispatcherOf(bucket: EpochMs, { clock, cursors, timerStore, onStart }: 
   const history = {
     writeFinished: () => Promise.resolve(),
     writeDeadLetters: () => Promise.resolve(),
+    deadLetterQueues: nothingToAsk,
     readDeadLetters: nothingToAsk,
   };
   return new ShardDispatcher(
@@ -128,7 +129,14 @@ function dispatcherOf(bucket: EpochMs, { clock, cursors, timerStore, onStart }: 
       reader,
       timers: new Timers({ store: timerStore, hints: { send: () => undefined, listen: nothingToAsk }, clock }),
       publisher: new ReadyPublisher({ queue: queueWithRoom(onStart), clock: systemClock }),
-      canceller: new WaitingCanceller({ rounds, history, overlaps: noSuccessors, clock, log }),
+      canceller: new WaitingCanceller({
+        rounds,
+        timers: { left: () => undefined },
+        history,
+        overlaps: noSuccessors,
+        clock,
+        log,
+      }),
       firer: noSchedules,
       clock,
       telemetry,
@@ -148,6 +156,7 @@ function queueWithRoom(onStart: (jobId: string) => void): ReadyQueue {
     },
     ensureQueue: nothingToAsk,
     oldestMessageAt: nothingToAsk,
+    depths: nothingToAsk,
     pull: nothingToAsk,
     incarnation: nothingToAsk,
   };

@@ -64,7 +64,7 @@ export function bulkBench(options: CoreBenchOptions = {}) {
         reader,
         rounds,
         mover: new JobMover({ rounds, timers }),
-        canceller: new WaitingCanceller({ rounds, history, overlaps, clock, log }),
+        canceller: new WaitingCanceller({ rounds, timers, history, overlaps, clock, log }),
         clock,
       }),
       timers,

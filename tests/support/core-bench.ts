@@ -75,7 +75,7 @@ export function coreBench({ onEvent, strikes, serverAheadMs = 0, shards = SHARDS
   const gate = new QueueGate({ book: queueBook, publisher, queue });
   const { schedules } = stores;
   const overlaps = new OverlapQueue({ reader, schedules, timers, clock, log });
-  const canceller = new WaitingCanceller({ rounds, history, overlaps, clock, log });
+  const canceller = new WaitingCanceller({ rounds, timers, history, overlaps, clock, log });
   const ender = new AttemptEnder({ rounds, timers, history, publisher, overlaps, telemetry, log });
   const waker = new ScheduleWaker({ schedules, timers, clock, telemetry, log });
   const occurrences = new OccurrenceWriter({ rounds, timers, publisher, clock, random, telemetry, shards });

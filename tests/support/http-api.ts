@@ -21,6 +21,8 @@ import type {
   StartOperation,
   UseCases,
 } from '../../services/api/use-cases/types.ts';
+import { QueueCounters } from '../../services/api/use-cases/queue-counters.ts';
+import { StartLags } from '../../services/api/use-cases/start-lags.ts';
 import { QueueManager } from '../../services/api/use-cases/manage-queues.ts';
 import { jobNotFound } from '../../services/api/use-cases/worker-refusals.ts';
 import { ok, refused } from '../../services/core/contract/problems.ts';
@@ -212,6 +214,13 @@ function stubUseCases(
     store: stores.queues,
     book,
     queue: { ensureQueue: async (queue) => [consumerOf(queue)] },
+    counters: new QueueCounters({
+      counts: stores.queueCounts,
+      queue: core.connection.queue,
+      startLags: new StartLags(clock),
+      clock,
+      shards: 4,
+    }),
     holdsBack,
     trail: new AuditTrail({ audit: stores.audit, clock, log: silentLog }),
     clock,

@@ -13,6 +13,7 @@ import {
   type PulledMessage,
   type PullRequest,
   type ReadyConsumer,
+  type ReadyDepth,
   type ReadyIncarnation,
   type ReadyMessage,
   type ReadyQueue,
@@ -24,6 +25,7 @@ export type BusMethod =
   | 'queue.publish'
   | 'queue.ensureQueue'
   | 'queue.oldestMessageAt'
+  | 'queue.depths'
   | 'queue.pull'
   | 'queue.incarnation'
   | 'hints.send'
@@ -355,6 +357,16 @@ class MemoryReadyQueue implements ReadyQueue {
         subject: subjectOf(queue, priority),
         consumer: `q_${queue}_p_${priority}`,
       })),
+    );
+  }
+
+  depths(queue?: string): Promise<readonly ReadyDepth[]> {
+    return this.#connection.call({ method: 'queue.depths', args: [queue] }, () =>
+      [...this.#bus.subjects.values()].flatMap((stored) => {
+        const [first] = stored;
+        if (first === undefined || (queue !== undefined && first.message.queue !== queue)) return [];
+        return [{ queue: first.message.queue, priority: first.message.priority, messages: stored.length }];
+      }),
     );
   }
 

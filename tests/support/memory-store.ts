@@ -25,10 +25,17 @@ import type {
   HeldStore,
 } from '../../services/core/ports/held-store.ts';
 import type { DeadLetter, FinishedJob, HistoryStore } from '../../services/core/ports/history-store.ts';
-import type { ApplyResult, CohortStore, JobReader, TermsReader } from '../../services/core/ports/job-store.ts';
+import type {
+  ApplyResult,
+  CohortStore,
+  JobReader,
+  StateReader,
+  TermsReader,
+} from '../../services/core/ports/job-store.ts';
 import type { JobKey, KeyStore } from '../../services/core/ports/key-store.ts';
 import type { QueueSettings } from '../../services/core/domain/queue-settings.ts';
 import type { AuditEntry, AuditLog } from '../../services/core/ports/audit-log.ts';
+import type { QueueCountStore, ShardQueueCounts, WaitingTally } from '../../services/core/ports/queue-count-store.ts';
 import type { QueueStore } from '../../services/core/ports/queue-store.ts';
 import type { ScheduleIndex } from '../../services/core/ports/schedule-index.ts';
 import type { ScheduleNames } from '../../services/core/ports/schedule-names.ts';
@@ -44,6 +51,7 @@ import { MemorySchedules } from './memory-schedule-store.ts';
 export type StoreMethod =
   | 'cohorts.apply'
   | 'jobs.read'
+  | 'jobs.readStates'
   | 'scheduleCohorts.apply'
   | 'schedules.read'
   | 'scheduleRuns.write'
@@ -65,6 +73,7 @@ export type StoreMethod =
   | 'history.writeFinished'
   | 'history.writeDeadLetters'
   | 'history.readDeadLetters'
+  | 'history.deadLetterQueues'
   | 'operations.create'
   | 'operations.find'
   | 'operations.save'
@@ -80,6 +89,10 @@ export type StoreMethod =
   | 'queues.read'
   | 'queues.change'
   | 'audit.write'
+  | 'queueCounts.writeWaiting'
+  | 'queueCounts.sumWaiting'
+  | 'queueCounts.writeShard'
+  | 'queueCounts.readShard'
   | 'held.write'
   | 'held.hours'
   | 'held.read'
@@ -141,6 +154,8 @@ export class MemoryStores {
   readonly heldRows = new Map<string, Map<string, DueEntry>>();
   readonly heldHours = new Map<string, HeldHour>();
   readonly heldPositions = new Map<string, HeldPosition>();
+  readonly waitingTallies = new Map<string, WaitingTally>();
+  readonly shardCounts = new Map<string, ShardQueueCounts>();
   readonly auditEntries = new Map<string, AuditEntry>();
   #lastQueueChange: string | null = null;
   /** Calls in the order in which they came. */
@@ -171,13 +186,10 @@ export class MemoryStores {
       this.#write('cohorts.apply', [cohort, operations], () => this.#apply(cohort, operations)),
   };
 
-  readonly jobs: JobReader & TermsReader = {
-    read: (jobIds, options) =>
-      this.#read('jobs.read', [jobIds, options], () => {
-        const found = jobIds.map((jobId) => this.rows.get(jobId)).filter((row) => row !== undefined);
-        return new Map(found.map((row) => [row.jobId, row]));
-      }),
+  readonly jobs: JobReader & TermsReader & StateReader = {
+    read: (jobIds, options) => this.#read('jobs.read', [jobIds, options], () => this.#rowsOf(jobIds)),
     readTerms: (jobIds) => this.jobs.read(jobIds),
+    readStates: (jobIds) => this.#read('jobs.readStates', [jobIds], () => this.#rowsOf(jobIds)),
   };
 
   readonly scheduleCohorts: ScheduleStore = {
@@ -243,6 +255,11 @@ export class MemoryStores {
     writeDeadLetters: (rows) =>
       this.#write('history.writeDeadLetters', [rows], () => {
         for (const row of rows) this.letters.set(`${row.queue} ${row.deadAt} ${row.jobId}`, row);
+      }),
+    deadLetterQueues: (day) =>
+      this.#read('history.deadLetterQueues', [day], () => {
+        const ofDay = [...this.letters.values()].filter(({ deadAt }) => dayOf(deadAt) === dayOf(day));
+        return [...new Set(ofDay.map(({ queue }) => queue))].toSorted();
       }),
     readDeadLetters: (range) => {
       const read = (): Promise<readonly DeadLetter[]> =>
@@ -383,6 +400,37 @@ export class MemoryStores {
         if (before === undefined || comparePlaces(before.place, position.place) < 0)
           this.heldPositions.set(key, position);
       }),
+  };
+
+  #rowsOf(jobIds: readonly string[]): ReadonlyMap<string, JobRow> {
+    const found = jobIds.map((jobId) => this.rows.get(jobId)).filter((row) => row !== undefined);
+    return new Map(found.map((row) => [row.jobId, row]));
+  }
+
+  readonly queueCounts: QueueCountStore = {
+    writeWaiting: (tallies) =>
+      this.#write('queueCounts.writeWaiting', [tallies], () => {
+        for (const tally of tallies) {
+          const { queue, grain, start, process } = tally;
+          this.waitingTallies.set(`${queue} ${grain} ${start} ${process}`, tally);
+        }
+      }),
+    sumWaiting: (queue, { grain, from, to }) =>
+      this.#read('queueCounts.sumWaiting', [queue, grain, from, to], () =>
+        [...this.waitingTallies.values()]
+          .filter((tally) => tally.queue === queue && tally.grain === grain && tally.start >= from && tally.start < to)
+          .reduce((sum, { jobs }) => sum + jobs, 0),
+      ),
+    writeShard: (rows) =>
+      this.#write('queueCounts.writeShard', [rows], () => {
+        for (const row of rows) this.shardCounts.set(`${row.shard} ${row.queue}`, row);
+      }),
+    readShard: (shard) =>
+      this.#read('queueCounts.readShard', [shard], () =>
+        [...this.shardCounts.values()]
+          .filter((row) => row.shard === shard)
+          .toSorted((one, other) => (one.queue < other.queue ? -1 : 1)),
+      ),
   };
 
   #heldIn(hour: HeldHour): readonly DueEntry[] {

@@ -40,7 +40,7 @@ export function makeReaper(parts: {
   const gate = new QueueGate({ book: new QueueBook({ store: stores.queues, clock }), publisher, queue });
   const { schedules } = stores;
   const overlaps = new OverlapQueue({ reader, schedules, timers, clock, log });
-  const canceller = new WaitingCanceller({ rounds, history, overlaps, clock, log });
+  const canceller = new WaitingCanceller({ rounds, timers, history, overlaps, clock, log });
   const ender = new AttemptEnder({ rounds, timers, history, publisher, overlaps, telemetry, log });
   const shared = { clock, telemetry, log };
   return new Reaper({

@@ -181,7 +181,7 @@ function dispatcherProcess(world: ScheduleWorld, options: ProcessOptions): Dispa
   const gate = new QueueGate({ book: new QueueBook({ store: stores.queues, clock }), publisher, queue });
   const overlaps = new OverlapQueue({ reader, schedules, timers, clock, log });
   const history = life.mortal('history', stores.history);
-  const canceller = new WaitingCanceller({ rounds, history, overlaps, clock, log });
+  const canceller = new WaitingCanceller({ rounds, timers, history, overlaps, clock, log });
   const firer = new ScheduleFirer({
     ...{ schedules, reader, rounds, scheduleRounds, overlaps, canceller, timers, gate, clock, telemetry, log },
     occurrences: new OccurrenceWriter({ rounds, timers, publisher, clock, random, telemetry, shards: SHARDS }),

@@ -12,6 +12,7 @@ import {
   OPERATION_LIST_STATEMENTS,
   OPERATION_STATEMENTS,
 } from '../../services/core/storage/cql/operation-statements.ts';
+import { QUEUE_COUNT_STATEMENTS } from '../../services/core/storage/cql/queue-count-statements.ts';
 import { QUEUE_STATEMENTS } from '../../services/core/storage/cql/queue-statements.ts';
 import { SCHEDULE_INDEX_STATEMENTS } from '../../services/core/storage/cql/schedule-index-statements.ts';
 import { SCHEDULE_KEY_STATEMENTS } from '../../services/core/storage/cql/schedule-key-statements.ts';
@@ -43,6 +44,7 @@ const PLAIN = [
   OPERATION_LIST_STATEMENTS,
   AUDIT_STATEMENTS,
   HELD_STATEMENTS,
+  QUEUE_COUNT_STATEMENTS,
 ].flat();
 
 describe('R075 a statement', () => {

@@ -4,6 +4,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { StartLags } from '../../services/api/use-cases/start-lags.ts';
 import { ClaimedJobs } from '../../services/api/use-cases/claimed-jobs.ts';
 import { JobClaimer } from '../../services/api/use-cases/claim-jobs.ts';
 import { JobReporter } from '../../services/api/use-cases/report-jobs.ts';
@@ -59,7 +60,7 @@ function create(changes: Partial<CreateJob>): Mover['move'] {
 }
 
 const claim: Mover['move'] = async ({ parts }, jobId) => {
-  const claimer = new JobClaimer({ ...parts, claimed: new ClaimedJobs() });
+  const claimer = new JobClaimer({ ...parts, claimed: new ClaimedJobs(), startLags: new StartLags(parts.clock) });
   const [result] = await claimer.claim([{ jobId, attempt: 1, claimId: 'claim-1' }], 'worker-1');
   assert.ok(result?.ok);
 };

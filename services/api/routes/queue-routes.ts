@@ -1,15 +1,15 @@
 import { formatInstant } from '../../core/contract/instant.ts';
 import { ok, refused, type Result } from '../../core/contract/problems.ts';
 import type { PauseQueueRequest, QueueSettingsRequest } from '../../core/contract/wire.ts';
-import { DAY_MS, OTHER_BODY_MAX_BYTES } from '../../core/domain/limits.ts';
+import { DAY_MS, OTHER_BODY_MAX_BYTES, SECOND_MS } from '../../core/domain/limits.ts';
 import { defaultSettings, isPaused, JOB_DEFAULTS, type QueueSettings } from '../../core/domain/queue-settings.ts';
 import type { EpochMs } from '../../core/domain/time.ts';
 import type { Clock } from '../../core/ports/clock.ts';
-import type { ReadyConsumer } from '../../core/ports/ready-queue.ts';
 import { type Answer, answer } from '../middleware/answer.ts';
 import { invalidField, invalidRequest } from '../middleware/invalid-request.ts';
 import type { ApiRequest, Route } from '../middleware/operation-handler.ts';
 import type { Violation } from '../middleware/violation-text.ts';
+import type { QueueCounts } from '../use-cases/queue-counters.ts';
 import type { ChangeQueue, UseCases } from '../use-cases/types.ts';
 import { instantOf, mergedRetry, retryViolations } from './job-request.ts';
 import { instantOrNull, retryView } from './job-view.ts';
@@ -41,7 +41,9 @@ export function queueRoutes({ useCases, clock, horizonDays }: QueueRouteParts): 
     describeQueue: {
       handle: async ({ path }) => {
         const result = await useCases.describeQueue(path['queue'] ?? '');
-        return result.ok ? ok(queueAnswer(result.value.settings, clock.now(), result.value.ready)) : result;
+        if (!result.ok) return result;
+        const { settings, counts, ready } = result.value;
+        return ok(queueAnswer(settings, clock.now(), { counts: countsView(counts), ready }));
       },
     },
     listQueues: {
@@ -57,7 +59,7 @@ export function queueRoutes({ useCases, clock, horizonDays }: QueueRouteParts): 
         const now = clock.now();
         return ok(
           answer(200, {
-            queues: queues.map((settings) => queueView(settings, now)),
+            queues: queues.map(({ settings, counts }) => ({ ...queueView(settings, now), counts: countsView(counts) })),
             next_page_token: next === null ? null : placeToken(LIST, next),
           }),
         );
@@ -140,9 +142,30 @@ function merged(before: QueueSettings, patch: QueueSettingsRequest): Result<Queu
   return violations.length > 0 ? refused(invalidRequest(violations)) : ok(next);
 }
 
-function queueAnswer(settings: QueueSettings, now: EpochMs, ready?: readonly ReadyConsumer[]): Answer {
-  const body = { ...queueView(settings, now), ...(ready === undefined ? {} : { ready }) };
+function queueAnswer(settings: QueueSettings, now: EpochMs, more: object = {}): Answer {
+  const body = { ...queueView(settings, now), ...more };
   return { ...answer(200, body), headers: { etag: `"${settings.revision}"` } };
+}
+
+function countsView(counts: QueueCounts): object {
+  const { waiting, ready, running, dead, oldestReadyAgeMs, startLag, countedAt } = counts;
+  return {
+    waiting,
+    ready,
+    running,
+    dead,
+    oldest_ready_age_s: oldestReadyAgeMs === null ? null : oldestReadyAgeMs / SECOND_MS,
+    start_lag:
+      startLag === null
+        ? null
+        : {
+            starts: startLag.starts,
+            p50_s: startLag.p50Ms / SECOND_MS,
+            p95_s: startLag.p95Ms / SECOND_MS,
+            p99_s: startLag.p99Ms / SECOND_MS,
+          },
+    counted_at: instantOrNull(countedAt),
+  };
 }
 
 function queueView(settings: QueueSettings, now: EpochMs): object {

@@ -13,6 +13,7 @@ import type { Rounds } from '../../core/rounds/rounds.ts';
 import type { Armed, Timers } from '../../core/timers/timers.ts';
 import type { DeadlineEntry } from '../../core/domain/operation.ts';
 import type { ClaimedJobs } from './claimed-jobs.ts';
+import type { StartLags } from './start-lags.ts';
 import { problemOfRound, withStore } from './store-problems.ts';
 import type { ClaimedJob, ClaimItem } from './types.ts';
 import { attemptRefused, jobNotFound } from './worker-refusals.ts';
@@ -23,6 +24,7 @@ export interface ClaimJobsParts {
   readonly timers: Timers;
   readonly canceller: WaitingCanceller;
   readonly claimed: ClaimedJobs;
+  readonly startLags: Pick<StartLags, 'note'>;
   readonly clock: Clock;
   readonly random: Random;
   readonly telemetry: Telemetry;
@@ -91,7 +93,7 @@ export class JobClaimer {
     startedAt: EpochMs,
     armed: Armed<DeadlineEntry>,
   ): Promise<Result<ClaimedJob>> {
-    const { rounds, timers, random, telemetry } = this.#parts;
+    const { rounds, timers, startLags, random, telemetry } = this.#parts;
     const outcome = await rounds.submit(
       {
         edge: 'claim',
@@ -109,8 +111,10 @@ export class JobClaimer {
     await timers.afterRound(armed.chosenAt, [row]);
     if (outcome.kind === 'unknown') return refused(problemOfRound(outcome));
     if (outcome.kind === 'lost') return this.#answerLost(outcome.row, item);
-    const lagS = Math.max(0, startedAt - row.runAt) / SECOND_MS;
-    telemetry.observe('punctual_start_lag_seconds', lagS, { queue: row.queue, priority: row.priority });
+    const lagMs = Math.max(0, startedAt - row.runAt);
+    const labels = { queue: row.queue, priority: row.priority };
+    telemetry.observe('punctual_start_lag_seconds', lagMs / SECOND_MS, labels);
+    startLags.note(row.queue, lagMs);
     return this.#answerClaimed(row, item.attempt, startedAt);
   }
 

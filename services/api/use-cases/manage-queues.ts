@@ -8,6 +8,7 @@ import { BusError, type ReadyQueue } from '../../core/ports/ready-queue.ts';
 import { StoreError } from '../../core/ports/store-error.ts';
 import type { QueueBook } from '../../core/queues/queue-book.ts';
 import type { AuditTrail } from './audit-trail.ts';
+import type { QueueCounters, QueueCounts } from './queue-counters.ts';
 import { OUTCOME_UNKNOWN, withStore } from './store-problems.ts';
 import type { ChangeQueue, ListQueues, PauseQueue, QueueDescription, QueuePage } from './types.ts';
 
@@ -15,6 +16,7 @@ export interface ManageQueuesParts {
   readonly store: QueueStore;
   readonly book: QueueBook;
   readonly queue: Pick<ReadyQueue, 'ensureQueue'>;
+  readonly counters: Pick<QueueCounters, 'one' | 'of'>;
   /** Whether dispatchers hold jobs back: else rates, limits and pauses are refused rather than kept without effect. */
   readonly holdsBack: boolean;
   readonly trail: AuditTrail;
@@ -38,7 +40,8 @@ export class QueueManager {
     return withStore(async () => {
       const settings = (await this.#parts.store.read(queue)) ?? defaultSettings(queue);
       try {
-        return ok({ settings, ready: await this.#parts.queue.ensureQueue(queue) });
+        const ready = await this.#parts.queue.ensureQueue(queue);
+        return ok({ settings, counts: await this.#parts.counters.one(queue), ready });
       } catch (error) {
         if (!(error instanceof BusError)) throw error;
         return refused({
@@ -54,8 +57,10 @@ export class QueueManager {
   list({ pageSize, after }: ListQueues): Promise<Result<QueuePage>> {
     return withStore(async () => {
       const all = (await this.#parts.store.readAll()).filter(({ queue }) => after === null || queue > after);
-      const queues = all.slice(0, pageSize);
-      return ok({ queues, next: all.length > queues.length ? (queues.at(-1)?.queue ?? null) : null });
+      const page = all.slice(0, pageSize);
+      const counts = await this.#parts.counters.of(page.map(({ queue }) => queue));
+      const queues = page.map((settings, index) => ({ settings, counts: counts[index] as QueueCounts }));
+      return ok({ queues, next: all.length > page.length ? (page.at(-1)?.queue ?? null) : null });
     });
   }
 

@@ -9,6 +9,7 @@ import type { DeadLetter } from '../../core/ports/history-store.ts';
 import type { ReadyConsumer } from '../../core/ports/ready-queue.ts';
 import type { IndexPosition } from '../../core/scan/job-index.ts';
 import type { KeyedRoute } from './keyed-calls.ts';
+import type { QueueCounts } from './queue-counters.ts';
 import type { ScheduleUseCases } from './schedule-types.ts';
 
 /** What the routes ask for: requests already parsed, validated and with defaults filled in. Use-cases never reject for a refusal. */
@@ -261,8 +262,12 @@ export interface ReportAnswer {
   readonly replayed: boolean;
 }
 
-export interface QueueDescription {
+export interface CountedQueue {
   readonly settings: QueueSettings;
+  readonly counts: QueueCounts;
+}
+
+export interface QueueDescription extends CountedQueue {
   readonly ready: readonly ReadyConsumer[];
 }
 
@@ -273,7 +278,7 @@ export interface ListQueues {
 }
 
 export interface QueuePage {
-  readonly queues: readonly QueueSettings[];
+  readonly queues: readonly CountedQueue[];
   readonly next: string | null;
 }
 

@@ -1,4 +1,4 @@
-import type { Priority } from '../domain/job-status.ts';
+import { PRIORITIES, type Priority } from '../domain/job-status.ts';
 import type { ShardRole } from '../ports/shard-leases.ts';
 
 /**
@@ -20,6 +20,19 @@ export class BusNames {
 
   readySubject(queue: string, priority: Priority): string {
     return `${this.prefix}ready.${queue}.${priority}`;
+  }
+
+  /** All subjects of a queue, or of all queues. */
+  readySubjects(queue?: string): string {
+    return `${this.prefix}ready.${queue ?? '*'}.*`;
+  }
+
+  /** What a subject of theirs is for; null for any other. */
+  readyPlaceOf(subject: string): { readonly queue: string; readonly priority: Priority } | null {
+    if (!subject.startsWith(`${this.prefix}ready.`)) return null;
+    const [queue = '', name] = subject.slice(`${this.prefix}ready.`.length).split('.');
+    const priority = PRIORITIES.find((each) => each === name);
+    return priority === undefined ? null : { queue, priority };
   }
 
   readyConsumer(queue: string, priority: Priority): string {

@@ -10,6 +10,7 @@ import type {
   PulledMessage,
   PullRequest,
   ReadyConsumer,
+  ReadyDepth,
   ReadyIncarnation,
   ReadyMessage,
   ReadyQueue,
@@ -139,6 +140,21 @@ export class JetStreamReadyQueue implements ReadyQueue {
       if (this.#ensured.get(queue) === ensured) this.#ensured.delete(queue);
     });
     return ensured.consumers;
+  }
+
+  async depths(queue?: string): Promise<readonly ReadyDepth[]> {
+    const filter = this.#names.readySubjects(queue);
+    try {
+      const { jsm } = this.#bus.link();
+      const { state } = await jsm.streams.info(this.#names.streamOf(''), { subjects_filter: filter });
+      return Object.entries(state.subjects ?? {}).flatMap(([subject, messages]) => {
+        const place = this.#names.readyPlaceOf(subject);
+        return place === null ? [] : [{ ...place, messages }];
+      });
+    } catch (error) {
+      if (apiCodeOf(error) === ApiCode.streamNotFound) return [];
+      throw busError('the depths of the ready stream', error);
+    }
   }
 
   async oldestMessageAt(queue: string, priority: Priority): Promise<EpochMs | null> {

@@ -82,6 +82,13 @@ export const PAUSE_REASON_MAX_CHARS = 256;
 /** How often every process looks whether a queue was changed. A change takes effect everywhere within 5 s. */
 export const QUEUE_SETTINGS_EVERY_MS = 2 * SECOND_MS;
 
+/** How soon a kill -9 may lose what a process has counted of jobs that wait. */
+export const TALLIES_EVERY_MS = SECOND_MS;
+/** How often the reaper counts the shards it owns, where that is cheap; the api keeps what it read for half as long. */
+export const CENSUS_EVERY_MS = 10 * SECOND_MS;
+/** A minute's count is wanted until the next minute ends. */
+export const CENSUS_EVERY_MAX_MS = 55 * SECOND_MS;
+
 // Cohorts and rounds (design section 4).
 /** Jobs stored together: a Paxos round costs about the same for 1 row as for 64 rows of one partition. */
 export const COHORT_SIZE = 64;

@@ -1,4 +1,4 @@
-import { QUEUE_SETTINGS_EVERY_MS, SECOND_MS } from '../domain/limits.ts';
+import { QUEUE_SETTINGS_EVERY_MS, SECOND_MS, TALLIES_EVERY_MS } from '../domain/limits.ts';
 import type { EpochMs } from '../domain/time.ts';
 import type { ClockSource } from '../ports/clock-source.ts';
 import type { DueHints } from '../ports/due-hints.ts';
@@ -15,6 +15,7 @@ import { OverlapQueue } from '../moves/overlap-queue.ts';
 import { ReadyPublisher } from '../moves/ready-publisher.ts';
 import { QueueBook } from '../queues/queue-book.ts';
 import { QueueGate } from '../queues/queue-gate.ts';
+import { WaitingTallies } from '../queues/waiting-tallies.ts';
 import { Rounds, ScheduleRounds } from '../rounds/rounds.ts';
 import { ClockGuard } from '../runtime/clock-guard.ts';
 import { startLoop } from '../runtime/loop.ts';
@@ -135,7 +136,9 @@ export async function buildFoundation(
     clock,
     telemetry,
   });
-  const timers = new Timers({ store: stores.timers, hints, clock, isClockRight: () => clockGuard.trusts() });
+  const tallies = openTallies(context, stores);
+  const isClockRight = (): boolean => clockGuard.trusts();
+  const timers = new Timers({ store: stores.timers, hints, clock, isClockRight, tallies });
   const publisher = new ReadyPublisher({ queue, clock });
   const gate = new QueueGate({ book: queueBook, publisher, queue });
   const overlaps = new OverlapQueue({ reader: stores.jobs, schedules: stores.schedules, timers, clock, log });
@@ -159,12 +162,24 @@ export async function buildFoundation(
     overlaps,
     queueBook,
     gate,
-    canceller: new WaitingCanceller({ rounds, history: stores.history, overlaps, clock, log }),
+    canceller: new WaitingCanceller({ rounds, timers, history: stores.history, overlaps, clock, log }),
     clockGuard,
     writeShards,
     clusterStartedAt: Date.parse(startedAt),
     schemaVersion: String(SCHEMA_VERSION),
   };
+}
+
+/** Written each second, and once more when all that could change them has ended. */
+function openTallies({ clock, random, log, onStop }: ServiceContext, { queueCounts }: Stores): WaitingTallies {
+  const tallies = new WaitingTallies({ store: queueCounts, clock, random });
+  const runOnce = (): Promise<void> => tallies.flush();
+  const loop = startLoop({ name: 'waiting tallies', everyMs: TALLIES_EVERY_MS, runOnce, clock, random, log });
+  onStop('waiting tallies', async () => {
+    await loop.stop();
+    await tallies.flush();
+  });
+  return tallies;
 }
 
 /** Read before anything is done by it, then every few seconds. */

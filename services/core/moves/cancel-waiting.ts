@@ -6,6 +6,7 @@ import type { Clock } from '../ports/clock.ts';
 import { finishedJobOf, type HistoryStore } from '../ports/history-store.ts';
 import type { Log } from '../ports/telemetry.ts';
 import type { RoundOutcome, Rounds } from '../rounds/rounds.ts';
+import type { Timers } from '../timers/timers.ts';
 import type { Successors } from './overlap-queue.ts';
 
 export const CancelReason = {
@@ -23,13 +24,22 @@ export type CancelOutcome =
 /** Cancels a job that waits, for whoever finds that it must not start: a caller, or anyone past its expires_at. */
 export class WaitingCanceller {
   readonly #rounds: Rounds;
+  readonly #timers: Pick<Timers, 'left'>;
   readonly #history: HistoryStore;
   readonly #overlaps: Successors;
   readonly #clock: Clock;
   readonly #log: Log;
 
-  constructor(parts: { rounds: Rounds; history: HistoryStore; overlaps: Successors; clock: Clock; log: Log }) {
+  constructor(parts: {
+    rounds: Rounds;
+    timers: Pick<Timers, 'left'>;
+    history: HistoryStore;
+    overlaps: Successors;
+    clock: Clock;
+    log: Log;
+  }) {
     this.#rounds = parts.rounds;
+    this.#timers = parts.timers;
     this.#history = parts.history;
     this.#overlaps = parts.overlaps;
     this.#clock = parts.clock;
@@ -42,6 +52,7 @@ export class WaitingCanceller {
     if (operation === null) return null;
     const outcome = await this.#rounds.submit(operation);
     if (outcome.kind !== 'applied') return outcome;
+    if (row.status === JobStatus.scheduled) this.#timers.left(row);
     const cancelled: JobRow = { ...row, status: JobStatus.cancelled, finishedAt: operation.finishedAt, reason };
     void this.#overlaps.hurryAfter(cancelled);
     await this.#record(cancelled);

@@ -28,7 +28,10 @@ export class JobMover {
     if (armed !== null) await this.#timers.afterRound(armed.chosenAt, [row]);
     if (outcome.kind === 'unknown') return outcome;
     const after = rowAfter(row, operation);
-    if (armed !== null) this.#timers.hint([dueEntryOf(after, after.runAt)]);
+    if (armed !== null) {
+      if (operation.edge === 'change') this.#timers.left(row);
+      this.#timers.hint([dueEntryOf(after, after.runAt)]);
+    }
     return { kind: 'moved', row: after };
   }
 

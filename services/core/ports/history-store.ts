@@ -36,6 +36,8 @@ export interface DeadLetterRange {
 export interface HistoryStore {
   writeFinished(rows: readonly FinishedJob[]): Promise<void>;
   writeDeadLetters(rows: readonly DeadLetter[]): Promise<void>;
+  /** Queues that jobs died in on the UTC day that the time lies in. */
+  deadLetterQueues(day: EpochMs): Promise<readonly string[]>;
   /** Of the UTC day that `from` lies in, up to `to` (exclusive), in (dead_at, job_id) order, page by page. */
   readDeadLetters(range: DeadLetterRange): AsyncIterable<readonly DeadLetter[]>;
 }

@@ -40,6 +40,12 @@ export interface PulledMessage {
   nakAfter(ms: number): void;
 }
 
+export interface ReadyDepth {
+  readonly queue: string;
+  readonly priority: Priority;
+  readonly messages: number;
+}
+
 /** Which life of the ready streams this is. Another createdAt, or a sequence gone back, means that messages were lost. */
 export interface ReadyIncarnation {
   readonly createdAt: EpochMs;
@@ -54,6 +60,11 @@ export interface ReadyQueue {
   publish(messages: readonly ReadyMessage[]): Promise<readonly PublishOutcome[]>;
   /** Makes the queue's consumers when they are missing and names them. Throws BusError. */
   ensureQueue(queue: string): Promise<readonly ReadyConsumer[]>;
+  /**
+   * How many messages stand on each subject, of one queue or of all, until they are acknowledged; an empty subject is left
+   * out. Throws BusError.
+   */
+  depths(queue?: string): Promise<readonly ReadyDepth[]>;
   /** When the oldest message that waits on the subject was stored; null when none waits. Throws BusError. */
   oldestMessageAt(queue: string, priority: Priority): Promise<EpochMs | null>;
   /**

@@ -43,6 +43,13 @@ export interface GaugeLabels {
   /** Our clock minus the server's; a source is `nats` or one Cassandra node. */
   punctual_clock_skew_seconds: { source: string };
   punctual_store_in_flight: { class: 'round' | 'plain' | 'read' };
+  /** The jobs in the shards of one reaper: their sum is the queue's. */
+  punctual_queue_running_jobs: { queue: string; priority: Priority };
+  /** Told by the reaper that owns shard 0. */
+  punctual_queue_ready_jobs: { queue: string; priority: Priority };
+  punctual_queue_oldest_ready_age_seconds: { queue: string; priority: Priority };
+  /** Told by one reaper for each queue. */
+  punctual_dead_letters: { queue: string };
 }
 
 /** A listener's fault never reaches the work: implementations never throw. */

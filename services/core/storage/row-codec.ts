@@ -3,7 +3,7 @@ import type { JobStatus, Outcome, Priority } from '../domain/job-status.ts';
 import type { ConditionColumns } from '../domain/operation.ts';
 import type { OnOverlap } from '../domain/schedule.ts';
 import type { EpochMs } from '../domain/time.ts';
-import type { JobTerms } from '../ports/job-store.ts';
+import type { JobState, JobTerms } from '../ports/job-store.ts';
 import type { Row } from './statement.ts';
 
 // JobRow <-> the columns of `jobs`. What is null or empty stays unset in an insert: a bound null writes a tombstone.
@@ -84,6 +84,20 @@ export const TERMS_COLUMNS: readonly string[] = [
   ...['scheduled_for', 'shard', 'status', 'attempt', 'max_attempts', 'timeout_s', 'lease_s', 'traceparent'],
   'expires_at',
 ];
+
+/** The columns of JobState. */
+export const STATE_COLUMNS: readonly string[] = ['job_id', 'queue', 'priority', 'status', 'run_at', 'finished_at'];
+
+export function decodeState(row: Row): JobState {
+  return {
+    jobId: text(row, 'job_id'),
+    queue: text(row, 'queue'),
+    priority: text(row, 'priority') as Priority,
+    status: text(row, 'status') as JobStatus,
+    runAt: time(row, 'run_at'),
+    finishedAt: timeOrNull(row, 'finished_at'),
+  };
+}
 
 export function decodeTerms(row: Row): JobTerms {
   return {

@@ -2,9 +2,10 @@ import type { AuditLog } from '../ports/audit-log.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { HeldStore } from '../ports/held-store.ts';
 import type { HistoryStore } from '../ports/history-store.ts';
-import type { CohortStore, JobReader, TermsReader } from '../ports/job-store.ts';
+import type { CohortStore, JobReader, StateReader, TermsReader } from '../ports/job-store.ts';
 import type { KeyStore } from '../ports/key-store.ts';
 import type { OperationStore } from '../ports/operation-store.ts';
+import type { QueueCountStore } from '../ports/queue-count-store.ts';
 import type { QueueStore } from '../ports/queue-store.ts';
 import type { ScheduleIndex } from '../ports/schedule-index.ts';
 import type { ScheduleNames } from '../ports/schedule-names.ts';
@@ -17,6 +18,7 @@ import { createHistoryStore, RETENTION_DEFAULT, type Retention } from './history
 import { createAuditLog } from './audit-log.ts';
 import { createKeyStore } from './key-store.ts';
 import { createOperationStore } from './operation-store.ts';
+import { createQueueCountStore } from './queue-count-store.ts';
 import { createQueueStore } from './queue-store.ts';
 import { createScheduleIndex } from './schedule-index.ts';
 import { createScheduleNames } from './schedule-names.ts';
@@ -28,7 +30,7 @@ import { createCursorStore, createTimerStore } from './timer-store.ts';
 export interface Stores {
   /** For core/rounds alone: everybody else submits operations there. */
   readonly cohorts: CohortStore;
-  readonly jobs: JobReader & TermsReader;
+  readonly jobs: JobReader & TermsReader & StateReader;
   /** For core/rounds alone, too. */
   readonly scheduleCohorts: ScheduleStore;
   readonly schedules: ScheduleReader;
@@ -43,6 +45,7 @@ export interface Stores {
   readonly operations: OperationStore;
   readonly settings: SettingsStore;
   readonly queues: QueueStore;
+  readonly queueCounts: QueueCountStore;
   readonly held: HeldStore;
   readonly audit: AuditLog;
 }
@@ -67,6 +70,7 @@ export function createStores(session: Session, deps: { clock: Clock; retention?:
     operations: createOperationStore(session, deps.clock),
     settings: createSettingsStore(session),
     queues: createQueueStore(session),
+    queueCounts: createQueueCountStore(session, deps.clock),
     held: createHeldStore(session),
     audit: createAuditLog(session),
   };

@@ -44,6 +44,10 @@ export const GAUGES: Readonly<Record<keyof GaugeLabels, string>> = {
   punctual_shards_unowned: 'Shards that nobody owns',
   punctual_clock_skew_seconds: 'How far the clock of this machine is ahead of a server’s',
   punctual_store_in_flight: 'Calls of Cassandra in flight',
+  punctual_queue_running_jobs: 'Jobs running now, of the shards that this process owns',
+  punctual_queue_ready_jobs: 'Jobs that wait for a worker',
+  punctual_queue_oldest_ready_age_seconds: 'How long the first of them has waited',
+  punctual_dead_letters: 'Jobs that are dead now, to be replayed or given up',
 };
 
 /** Gauges of the process itself, read when they are asked for. */

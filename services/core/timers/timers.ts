@@ -14,6 +14,7 @@ import type { Clock } from '../ports/clock.ts';
 import type { DueHints } from '../ports/due-hints.ts';
 import { StoreError } from '../ports/store-error.ts';
 import type { TimerStore } from '../ports/timer-store.ts';
+import type { WaitingTallies, Waits } from '../queues/waiting-tallies.ts';
 
 /** Timers that are acknowledged: the rows as written (their times are the jobs'), and when their times were chosen. */
 export interface Armed<Entry> {
@@ -33,6 +34,7 @@ export class Timers {
   readonly #hints: DueHints;
   readonly #clock: Clock;
   readonly #isClockRight: () => boolean;
+  readonly #tallies: Pick<WaitingTallies, 'arrived' | 'left'> | undefined;
 
   constructor(parts: {
     store: TimerStore;
@@ -40,11 +42,14 @@ export class Timers {
     clock: Clock;
     /** False while this machine's clock is wrong: a timer chosen by it may lie where nobody looks any more. */
     isClockRight?: () => boolean;
+    /** Where jobs that wait for their time are counted. */
+    tallies?: Pick<WaitingTallies, 'arrived' | 'left'>;
   }) {
     this.#store = parts.store;
     this.#hints = parts.hints;
     this.#clock = parts.clock;
     this.#isClockRight = parts.isClockRight ?? (() => true);
+    this.#tallies = parts.tallies;
   }
 
   /**
@@ -107,11 +112,20 @@ export class Timers {
     await this.#spareDeadlines(rows.filter((row) => now - bucketEnd(bucketOf(row.runAt)) > DUE_MINUTE_PASSED_MS));
   }
 
-  /** Tells the dispatchers of rows that their next tick could find late. Never throws; losing it costs one tick. */
+  /**
+   * The jobs of these rows stand. Tells the dispatchers of rows that their next tick could find late, which costs one tick
+   * where it is lost, and counts the others. Never throws.
+   */
   hint(rows: readonly DueEntry[]): void {
+    this.#tallies?.arrived(rows);
     const now = this.#clock.now();
     const soon = rows.filter((row) => !row.direct && row.runAt < now + READ_AHEAD_MS);
     if (soon.length > 0) this.#hints.send(soon);
+  }
+
+  /** A job that stood under this row does so no more, before its time. Never throws. */
+  left(row: Waits): void {
+    this.#tallies?.left(row);
   }
 
   async #spareDeadlines(jobs: readonly { readonly jobId: string; readonly shard: number }[]): Promise<void> {

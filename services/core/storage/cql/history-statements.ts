@@ -4,7 +4,13 @@ import type { DeadLetter, DeadLetterRange, FinishedJob } from '../../ports/histo
 import { timestamp } from '../row-codec.ts';
 import type { Bound } from '../statement.ts';
 
-// `job_history` and `dead_letters`: plain idempotent writes with a TTL, LOCAL_QUORUM (session.write).
+export interface DeadLetterQueue {
+  readonly queue: string;
+  /** As dayOf has it. */
+  readonly day: string;
+}
+
+// `job_history`, `dead_letters` and `dead_letter_queues`: plain idempotent writes with a TTL, LOCAL_QUORUM (session.write).
 
 const WRITE_FINISHED = `
   INSERT INTO job_history (queue, hour, stripe, finished_at, job_id, priority, status, outcome, attempt, scheduled_for,
@@ -19,7 +25,25 @@ const READ_DEAD_LETTERS = `
   SELECT queue, dead_at, job_id, attempt, reason, error FROM dead_letters
   WHERE queue = ? AND day = ? AND dead_at >= ? AND dead_at < ?`;
 
-export const HISTORY_STATEMENTS: readonly string[] = [WRITE_FINISHED, WRITE_DEAD_LETTER, READ_DEAD_LETTERS];
+const WRITE_DEAD_LETTER_QUEUE = `INSERT INTO dead_letter_queues (day, queue) VALUES (?, ?) USING TTL ?`;
+
+const READ_DEAD_LETTER_QUEUES = `SELECT queue FROM dead_letter_queues WHERE day = ?`;
+
+export const HISTORY_STATEMENTS: readonly string[] = [
+  WRITE_FINISHED,
+  WRITE_DEAD_LETTER,
+  READ_DEAD_LETTERS,
+  WRITE_DEAD_LETTER_QUEUE,
+  READ_DEAD_LETTER_QUEUES,
+];
+
+export function writeDeadLetterQueue({ queue, day }: DeadLetterQueue, ttlS: number): Bound {
+  return { cql: WRITE_DEAD_LETTER_QUEUE, values: [types.LocalDate.fromString(day), queue, ttlS] };
+}
+
+export function readDeadLetterQueues(day: string): Bound {
+  return { cql: READ_DEAD_LETTER_QUEUES, values: [types.LocalDate.fromString(day)] };
+}
 
 export function readDeadLetters({ queue, from, to }: DeadLetterRange): Bound {
   const day = types.LocalDate.fromString(dayOf(from));

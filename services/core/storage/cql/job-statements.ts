@@ -25,6 +25,7 @@ import {
   JOB_COLUMNS,
   mapOrUnset,
   PLAIN_JOB_COLUMNS,
+  STATE_COLUMNS,
   TERMS_COLUMNS,
   timestamp,
 } from '../row-codec.ts';
@@ -126,6 +127,7 @@ const DISCARD = `
 
 const READ_JOBS = `SELECT ${JOB_COLUMNS.join(', ')} FROM jobs WHERE cohort = ? AND job_id IN ?`;
 const READ_TERMS = `SELECT ${TERMS_COLUMNS.join(', ')} FROM jobs WHERE cohort = ? AND job_id IN ?`;
+const READ_STATES = `SELECT ${STATE_COLUMNS.join(', ')} FROM jobs WHERE cohort = ? AND job_id IN ?`;
 
 export const JOB_STATEMENTS: readonly string[] = [
   CREATE,
@@ -143,6 +145,7 @@ export const JOB_STATEMENTS: readonly string[] = [
   DISCARD,
   READ_JOBS,
   READ_TERMS,
+  READ_STATES,
 ];
 
 export function readJobs(cohort: string, jobIds: readonly string[]): Bound {
@@ -151,6 +154,10 @@ export function readJobs(cohort: string, jobIds: readonly string[]): Bound {
 
 export function readTerms(cohort: string, jobIds: readonly string[]): Bound {
   return { cql: READ_TERMS, values: [cohort, jobIds] };
+}
+
+export function readStates(cohort: string, jobIds: readonly string[]): Bound {
+  return { cql: READ_STATES, values: [cohort, jobIds] };
 }
 
 export function operationStatement(operation: Operation): Bound {

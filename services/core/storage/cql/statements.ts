@@ -3,6 +3,7 @@ import { JOB_STATEMENTS } from './job-statements.ts';
 import { KEY_STATEMENTS } from './key-statements.ts';
 import { HELD_STATEMENTS } from './held-statements.ts';
 import { HISTORY_STATEMENTS } from './history-statements.ts';
+import { QUEUE_COUNT_STATEMENTS } from './queue-count-statements.ts';
 import { QUEUE_STATEMENTS } from './queue-statements.ts';
 import { SCHEDULE_INDEX_STATEMENTS } from './schedule-index-statements.ts';
 import { SCHEDULE_KEY_STATEMENTS } from './schedule-key-statements.ts';
@@ -29,6 +30,7 @@ export const STATEMENTS: readonly string[] = [
   ...OPERATION_STATEMENTS,
   ...OPERATION_LIST_STATEMENTS,
   ...QUEUE_STATEMENTS,
+  ...QUEUE_COUNT_STATEMENTS,
   ...AUDIT_STATEMENTS,
   ...HELD_STATEMENTS,
 ];

@@ -1,0 +1,158 @@
+import { bucketOf } from '../../core/domain/bucket.ts';
+import { PRIORITIES, type Priority } from '../../core/domain/job-status.ts';
+import { CENSUS_EVERY_MS, MINUTE_MS } from '../../core/domain/limits.ts';
+import { farRanges } from '../../core/domain/queue-counts.ts';
+import { msBetween, type EpochMs, type MonotonicMs } from '../../core/domain/time.ts';
+import type { Clock } from '../../core/ports/clock.ts';
+import type { QueueCountStore, ShardQueueCounts } from '../../core/ports/queue-count-store.ts';
+import { BusError, type ReadyDepth, type ReadyQueue } from '../../core/ports/ready-queue.ts';
+import type { StartLag, StartLags } from './start-lags.ts';
+
+export interface QueueCountersParts {
+  readonly counts: QueueCountStore;
+  readonly queue: Pick<ReadyQueue, 'depths' | 'oldestMessageAt'>;
+  readonly startLags: Pick<StartLags, 'of'>;
+  readonly clock: Clock;
+  readonly shards: number;
+}
+
+/** How many jobs of a queue are where. */
+export interface QueueCounts {
+  /** Scheduled for a time ahead. */
+  readonly waiting: number;
+  /** Handed to the ready stream and not claimed; null: NATS is away. */
+  readonly ready: Readonly<Record<Priority, number>> | null;
+  readonly running: number;
+  readonly dead: number;
+  /** How long the first of the ready ones has waited; null: none waits, or NATS is away. */
+  readonly oldestReadyAgeMs: number | null;
+  readonly startLag: StartLag | null;
+  /** When the shard counted longest ago was; null: some shard was not counted lately, so there may be more. */
+  readonly countedAt: EpochMs | null;
+}
+
+/** What all reapers counted, by queue. */
+interface Census {
+  readonly rows: ReadonlyMap<string, readonly ShardQueueCounts[]>;
+  readonly countedAt: EpochMs | null;
+}
+
+const CENSUS_KEPT_MS = CENSUS_EVERY_MS / 2;
+const QUEUES_AT_ONCE = 16;
+
+/** Puts together what reapers, creators and the ready stream know of how many jobs a queue has (decisions/0013). */
+export class QueueCounters {
+  readonly #parts: QueueCountersParts;
+  #census: { readonly readAt: MonotonicMs; readonly census: Promise<Census> } | null = null;
+
+  constructor(parts: QueueCountersParts) {
+    this.#parts = parts;
+  }
+
+  /** Throws StoreError. */
+  async one(queue: string): Promise<QueueCounts> {
+    const [census, depths] = await Promise.all([this.#readCensus(), this.#depths(queue)]);
+    return this.#countsOf(queue, census, depths);
+  }
+
+  /** In the order of the queues. Throws StoreError. */
+  async of(queues: readonly string[]): Promise<readonly QueueCounts[]> {
+    const [census, depths] = await Promise.all([this.#readCensus(), this.#depths()]);
+    const counts: QueueCounts[] = [];
+    for (let start = 0; start < queues.length; start += QUEUES_AT_ONCE) {
+      const some = queues.slice(start, start + QUEUES_AT_ONCE);
+      const ofSome = some.map((queue) =>
+        this.#countsOf(queue, census, depths?.filter((depth) => depth.queue === queue) ?? null),
+      );
+      counts.push(...(await Promise.all(ofSome)));
+    }
+    return counts;
+  }
+
+  #depths(queue?: string): Promise<readonly ReadyDepth[] | null> {
+    return this.#whileThere(() => this.#parts.queue.depths(queue));
+  }
+
+  async #countsOf(queue: string, census: Census, depths: readonly ReadyDepth[] | null): Promise<QueueCounts> {
+    const { counts, clock, startLags } = this.#parts;
+    const now = clock.now();
+    const rows = census.rows.get(queue) ?? [];
+    const [far, oldestReadyAgeMs] = await Promise.all([
+      Promise.all(farRanges(now).map((range) => counts.sumWaiting(queue, range))),
+      this.#oldestAgeMs(depths ?? [], now),
+    ]);
+    const near = total(rows, (row) => dueSoonOf(row, now));
+    return {
+      // A process that was killed may have told of a job's leaving and not of its coming.
+      waiting:
+        near +
+        Math.max(
+          0,
+          total(far, (jobs) => jobs),
+        ),
+      ready: depths === null ? null : readyOf(depths),
+      running: total(rows, ({ running }) => running),
+      dead: total(rows, ({ dead }) => dead ?? 0),
+      oldestReadyAgeMs,
+      startLag: startLags.of(queue),
+      countedAt: census.countedAt,
+    };
+  }
+
+  async #oldestAgeMs(depths: readonly ReadyDepth[], now: EpochMs): Promise<number | null> {
+    const { queue: stream } = this.#parts;
+    const oldest = await this.#whileThere(() =>
+      Promise.all(depths.map(({ queue, priority }) => stream.oldestMessageAt(queue, priority))),
+    );
+    const times = oldest?.filter((at) => at !== null) ?? [];
+    return times.length === 0 ? null : Math.max(0, now - Math.min(...times));
+  }
+
+  /** Of all shards at once, kept for some seconds: it has all queues in it. */
+  #readCensus(): Promise<Census> {
+    const now = this.#parts.clock.monotonic();
+    if (this.#census !== null && msBetween(this.#census.readAt, now) < CENSUS_KEPT_MS) return this.#census.census;
+    const read = { readAt: now, census: this.#readShards() };
+    this.#census = read;
+    read.census.catch(() => {
+      if (this.#census === read) this.#census = null;
+    });
+    return read.census;
+  }
+
+  async #readShards(): Promise<Census> {
+    const { counts, shards } = this.#parts;
+    const all = await Promise.all(Array.from({ length: shards }, (_, shard) => counts.readShard(shard)));
+    const marks = all.map((rows) => rows.find(({ queue }) => queue === '')?.countedAt ?? null);
+    const times = marks.filter((at) => at !== null);
+    return {
+      rows: Map.groupBy(all.flat(), ({ queue }) => queue),
+      countedAt: times.length < shards ? null : Math.min(...times),
+    };
+  }
+
+  /** Null while NATS is away. */
+  async #whileThere<Answer>(ask: () => Promise<Answer>): Promise<Answer | null> {
+    try {
+      return await ask();
+    } catch (error) {
+      if (error instanceof BusError) return null;
+      throw error;
+    }
+  }
+}
+
+/** Of the current minute and the next: by the time they are read, the first minute that was counted may be over. */
+function dueSoonOf({ countedAt, dueSoon }: ShardQueueCounts, now: EpochMs): number {
+  const first = (bucketOf(now) - bucketOf(countedAt)) / MINUTE_MS;
+  return (dueSoon[first] ?? 0) + (dueSoon[first + 1] ?? 0);
+}
+
+function readyOf(depths: readonly ReadyDepth[]): Readonly<Record<Priority, number>> {
+  const messagesOf = (wanted: Priority): number => depths.find(({ priority }) => priority === wanted)?.messages ?? 0;
+  return Object.fromEntries(PRIORITIES.map((priority) => [priority, messagesOf(priority)])) as Record<Priority, number>;
+}
+
+function total<Item>(items: readonly Item[], numberOf: (item: Item) => number): number {
+  return items.reduce((sum, item) => sum + numberOf(item), 0);
+}
