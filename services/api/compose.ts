@@ -1,6 +1,7 @@
 import { OperationRegister } from '../core/bulk/operation-register.ts';
 import { type Foundation, layFoundation, type LayFoundation } from '../core/foundation/foundation.ts';
 import { JobMover } from '../core/moves/move-job.ts';
+import { JobUnqueuer } from '../core/moves/unqueue-job.ts';
 import { ScheduleWriter } from '../core/moves/write-schedule.ts';
 import type { ServiceContext } from '../core/runtime/run-service.ts';
 import { JobIndex } from '../core/scan/job-index.ts';
@@ -61,7 +62,20 @@ export async function composeUseCases(context: ServiceContext, lay: LayFoundatio
   const index = new JobIndex({ timerStore: stores.timers, history, shards });
   const writer = new JobWriter({ rounds, timers, cohorts, queue, gate, publisher, clock, random, log, shards });
   const startLags = new StartLags(clock);
-  const claimer = new JobClaimer({ rounds, reader, timers, canceller, claimed, startLags, clock, random, telemetry });
+  const unqueuer = new JobUnqueuer({ rounds, timers, clock });
+  const claimer = new JobClaimer({
+    rounds,
+    reader,
+    timers,
+    canceller,
+    unqueuer,
+    gate,
+    claimed,
+    startLags,
+    clock,
+    random,
+    telemetry,
+  });
   const counters = new QueueCounters({ counts: stores.queueCounts, queue, startLags, clock, shards });
   const trail = new AuditTrail({ audit: stores.audit, clock, log });
   const creator = new JobCreator({ writer, keyed, keys, reader, clock, random, telemetry });
@@ -84,7 +98,7 @@ export async function composeUseCases(context: ServiceContext, lay: LayFoundatio
       log,
     }),
     changer: new JobChanger({ reader, mover: new JobMover({ rounds, timers }), clock }),
-    leaser: new JobLeaser({ queue, reader, claimer, clock }),
+    leaser: new JobLeaser({ queue, reader, claimer, gate, clock }),
     lister: new JobLister({ index, reader }),
     operations: new OperationKeeper({
       store: operations,
@@ -98,7 +112,7 @@ export async function composeUseCases(context: ServiceContext, lay: LayFoundatio
     }),
     dryRunner: new DryRunner({ index, reader, clock }),
     reader,
-    queues: new QueueManager({ store: stores.queues, book, queue, counters, holdsBack: false, trail, clock, random }),
+    queues: new QueueManager({ store: stores.queues, book, queue, counters, trail, clock, random }),
     book,
     schedules: composeSchedules({ foundation, context, keyed, creator, canceller: jobCanceller, trail }),
   });

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, type Msg, type NatsConnection, type NodeConnectionOptions } from '@nats-io/transport-node';
+import { prioritySteps } from '../core/contract/priority-turns.ts';
 import { pull } from './pull.ts';
 import { type ReadyMessage, readyMessageOf } from './ready-message.ts';
 import type { ReadyConsumer } from './types.ts';
@@ -21,8 +22,9 @@ const DRAIN_MAX_MS = 2_000;
 const PING_EVERY_MS = 5_000;
 
 /**
- * Takes ready messages from the queue's consumers, one for each priority: first what is there, by priority, else whatever
- * comes first. Never more than asked for: a message held back here would be late for a worker with a free slot.
+ * Takes ready messages from the queue's consumers, one for each priority: first what is there, by priority (of ten messages
+ * one at least is of each lower one that waits), else whatever comes first. Never more than asked for: a message held back
+ * here would be late for a worker with a free slot.
  */
 export class ReadyFeed {
   readonly #options: ReadyFeedOptions;
@@ -36,6 +38,8 @@ export class ReadyFeed {
   /** Consumers at which a request is held open. */
   readonly #polled = new Set<string>();
   readonly #arrived: ReadyMessage[] = [];
+  /** Counts messages: which priority is asked first. */
+  #turn = 0;
   /** How many messages the present take() has use for. */
   #wanted = 0;
   #trouble: string | undefined;
@@ -54,13 +58,14 @@ export class ReadyFeed {
     this.#trouble = undefined;
     try {
       this.#consumers ??= await this.#options.learnConsumers();
-      for (const consumer of this.#consumers) {
-        const missing = max - this.#arrived.length;
+      for (const { priority: consumer, most } of prioritySteps(this.#consumers, max, this.#turn)) {
+        const missing = Math.min(most, max - this.#arrived.length);
         if (missing > 0) await this.#pull(consumer, missing, 0);
       }
       this.#throwTrouble();
       if (this.#arrived.length === 0) await this.#poll(this.#consumers);
       this.#throwTrouble();
+      this.#turn += this.#arrived.length;
       return this.#arrived.splice(0);
     } finally {
       this.#wanted = 0;

@@ -1,9 +1,9 @@
 import { layFoundation, type LayFoundation } from '../core/foundation/foundation.ts';
-import { TICK_MS } from '../core/domain/limits.ts';
+import { BEAT_MS, TICK_MS } from '../core/domain/limits.ts';
 import { OccurrenceWriter } from '../core/moves/occurrence-writer.ts';
 import { TimetableCache } from '../core/moves/timetable-cache.ts';
 import { ShardOwner } from '../core/ownership/shard-owner.ts';
-import { startLoop } from '../core/runtime/loop.ts';
+import { startLoop, type Loop } from '../core/runtime/loop.ts';
 import type { Compose, ServiceContext } from '../core/runtime/run-service.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { ScheduleFirer } from './schedule-firer.ts';
@@ -15,7 +15,7 @@ export async function composeDispatcher(
 ): ReturnType<Compose> {
   const { config, clock, random, telemetry, log } = context;
   const foundation = await lay(context, { busRequired: true });
-  const { stores, rounds, timers, publisher, canceller, hints, leases, clusterStartedAt } = foundation;
+  const { stores, rounds, timers, publisher, canceller, queueBook, hints, leases, clusterStartedAt } = foundation;
 
   const shards = foundation.writeShards;
   const firer = new ScheduleFirer({
@@ -38,23 +38,26 @@ export async function composeDispatcher(
   const dispatcher = new Dispatcher({
     timerStore: stores.timers,
     cursors: stores.cursors,
+    heldStore: stores.held,
     reader: stores.jobs,
     rounds,
     timers,
     publisher,
     canceller,
     firer,
+    queueBook,
     hints,
     clock,
     telemetry,
     log,
     holds: (shard) => owner.holds(shard),
     clusterStartedAt,
+    shards,
   });
   const owner = new ShardOwner(
     {
       role: 'dispatcher',
-      scanShards: foundation.writeShards,
+      scanShards: shards,
       name: config.memberId,
       renewEveryMs: config.shardLease.renewMs,
       mayAct: () => foundation.clockGuard.trusts(),
@@ -71,14 +74,16 @@ export async function composeDispatcher(
   owner.start();
   context.onStop('shard ownership', () => owner.stop());
   context.onStop('work in hand', () => dispatcher.drain());
-  const loop = startLoop({
-    name: 'dispatch',
-    everyMs: TICK_MS,
-    runOnce: () => dispatcher.runOnce(),
-    clock,
-    random,
-    log,
+  const start = (name: string, everyMs: number, runOnce: () => Promise<void>): Loop =>
+    startLoop({ name, everyMs, runOnce, clock, random, log });
+  const loops = [
+    start('dispatch', TICK_MS, () => dispatcher.runOnce()),
+    start('turns of queues', BEAT_MS, async () => {
+      dispatcher.beat();
+    }),
+  ];
+  context.onStop('dispatch loops', async () => {
+    await Promise.all(loops.map((loop) => loop.stop()));
   });
-  context.onStop('dispatch loop', () => loop.stop());
   return { schemaVersion: foundation.schemaVersion };
 }

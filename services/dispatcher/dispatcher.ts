@@ -3,12 +3,16 @@ import type { EpochMs } from '../core/domain/time.ts';
 import type { DueHints } from '../core/ports/due-hints.ts';
 import { spreadOver } from '../core/runtime/spread-over.ts';
 import { waitAtMost } from '../core/runtime/wait-at-most.ts';
+import type { HeldInventory } from './held-jobs.ts';
+import { QueueWork, type QueueWorkParts } from './queue-work.ts';
 import { ShardDispatcher, type ShardDispatcherParts } from './shard-dispatcher.ts';
 
-export interface DispatcherParts extends ShardDispatcherParts {
+export interface DispatcherParts extends Omit<QueueWorkParts, 'share'>, Omit<ShardDispatcherParts, 'work'> {
   readonly hints: DueHints;
   /** When this cluster began: where a shard without a cursor starts to read. */
   readonly clusterStartedAt: EpochMs;
+  /** Of the whole cluster. */
+  readonly shards: number;
 }
 
 interface OwnedShard {
@@ -24,6 +28,7 @@ const DRAIN_LOOK_MS = 20;
 /** All shards that this process owns: takes them up, ticks them, and wakes at the millisecond of the next due row. */
 export class Dispatcher {
   readonly #parts: DispatcherParts;
+  readonly #work: QueueWork;
   readonly #owned = new Map<number, OwnedShard>();
   /** Shards acquired and not yet taken up, because their cursor could not be loaded. */
   readonly #awaited = new Set<number>();
@@ -33,6 +38,7 @@ export class Dispatcher {
 
   constructor(parts: DispatcherParts) {
     this.#parts = parts;
+    this.#work = new QueueWork({ ...parts, share: () => this.#owned.size / parts.shards });
   }
 
   acquired(shard: number): void {
@@ -42,8 +48,11 @@ export class Dispatcher {
 
   lost(shard: number): void {
     this.#awaited.delete(shard);
-    this.#owned.get(shard)?.stopListening();
+    const owned = this.#owned.get(shard);
+    owned?.stopListening();
+    owned?.dispatcher.close();
     this.#owned.delete(shard);
+    this.#work.held.lost(shard);
     this.#parts.telemetry.dropGauge('punctual_oldest_due_age_seconds', { shard: String(shard) });
   }
 
@@ -57,7 +66,19 @@ export class Dispatcher {
     const ticks = spreadOver(clock, TICK_SPREAD_MS, [...this.#owned.values()], ({ dispatcher }) =>
       this.#tick(dispatcher),
     );
+    this.#work.measure();
     await waitAtMost(clock, TICK_MS, ticks);
+  }
+
+  /** A duty of the loop, each BEAT_MS: turns for queues, held rows for those that have turns, and due rows that had no room. */
+  beat(): void {
+    this.#work.beat();
+    for (const { dispatcher } of this.#owned.values()) {
+      dispatcher.beat().catch((error: unknown) => {
+        this.#cannotRead(dispatcher, error);
+      });
+      this.#wakeFor(dispatcher);
+    }
   }
 
   /** Before a graceful end: starts nothing more, waits for what is in hand, saves where every shard stands. */
@@ -65,27 +86,36 @@ export class Dispatcher {
     const { clock } = this.#parts;
     this.#draining = true;
     this.#cancelWake?.();
+    this.#work.close();
     const shards = [...this.#owned.values()].map(({ dispatcher }) => dispatcher);
-    for (let waited = 0; waited < DRAIN_MAX_MS && shards.some((shard) => shard.isBusy()); waited += DRAIN_LOOK_MS) {
+    const isBusy = (): boolean => this.#work.isBusy() || shards.some((shard) => shard.isBusy());
+    for (let waited = 0; waited < DRAIN_MAX_MS && isBusy(); waited += DRAIN_LOOK_MS) {
       await clock.sleep(DRAIN_LOOK_MS);
     }
     // A cursor that could not be saved only makes the next owner start earlier.
-    await Promise.allSettled(shards.map((shard) => shard.saveCursor()));
+    await Promise.allSettled(shards.map((shard) => shard.savePositions()));
   }
 
   async #takeUp(shard: number): Promise<void> {
     const { cursors, clock, clusterStartedAt, hints, log } = this.#parts;
     let savedCursor: EpochMs;
+    let held: HeldInventory;
     try {
-      savedCursor = (await cursors.load('dispatch', shard)) ?? clusterStartedAt;
+      const [cursor, inventory] = await Promise.all([
+        cursors.load('dispatch', shard),
+        this.#work.held.inventory(shard),
+      ]);
+      savedCursor = cursor ?? clusterStartedAt;
+      held = inventory;
     } catch (error) {
-      log.warn('the cursor of a shard could not be loaded; trying again', { shard, error: String(error) });
+      log.warn('where a shard stands could not be loaded; trying again', { shard, error: String(error) });
       return;
     }
-    // Lost again, or taken up by another try, while the cursor was loading.
+    // Lost again, or taken up by another try, while it was loading.
     if (!this.#awaited.delete(shard)) return;
+    this.#work.held.acquired(shard, held);
     const from = Math.min(savedCursor, clock.now() - CURSOR_REWIND_MS);
-    const dispatcher = new ShardDispatcher(this.#parts, { shard, from, savedCursor });
+    const dispatcher = new ShardDispatcher({ ...this.#parts, work: this.#work }, { shard, from, savedCursor });
     const stopListening = hints.listen(shard, (row) => {
       dispatcher.hint(row);
       this.#wakeFor(dispatcher);
@@ -98,9 +128,13 @@ export class Dispatcher {
     try {
       await dispatcher.tick();
     } catch (error) {
-      this.#parts.log.warn('a shard could not be read', { shard: dispatcher.shard, error: String(error) });
+      this.#cannotRead(dispatcher, error);
     }
     this.#wakeFor(dispatcher);
+  }
+
+  #cannotRead({ shard }: ShardDispatcher, error: unknown): void {
+    this.#parts.log.warn('a shard could not be read', { shard, error: String(error) });
   }
 
   #wakeFor(dispatcher: ShardDispatcher): void {

@@ -32,7 +32,7 @@ export class ShardDeadlines {
     this.#republishedAt = parts.republishedAt;
     this.#settler = parts.settler;
     this.#scanner = new ShardScanner({
-      source: { read: (range) => parts.timerStore.readDeadlines(range), at: (row) => row.at, key: deadlineKey },
+      source: { read: (range) => parts.timerStore.readDeadlines(range), at: (row) => row.at, id: (row) => row.jobId },
       shard: parts.shard,
       from: parts.from,
       readAheadMs: 0,
@@ -99,7 +99,7 @@ export class ShardDeadlines {
 export function foundDeadline(row: DeadlineEntry, republishedAt: EpochMs | null): Found {
   const publishedAt =
     row.publishedAt === null || republishedAt === null ? row.publishedAt : Math.max(row.publishedAt, republishedAt);
-  return { jobId: row.jobId, shard: row.shard, table: 'deadlines', publishedAt };
+  return { jobId: row.jobId, shard: row.shard, table: 'deadlines', at: row.at, publishedAt };
 }
 
 function deadlineKey(row: DeadlineEntry): string {

@@ -210,7 +210,7 @@ export class Reaper {
       read: async function* (range): AsyncIterable<readonly Found[]> {
         for await (const page of timerStore.readDue(range)) {
           const publishedAt = republishedAt();
-          yield page.map(({ jobId }) => ({ jobId, shard, table: 'due' as const, publishedAt }));
+          yield page.map(({ jobId, runAt }) => ({ jobId, shard, table: 'due' as const, at: runAt, publishedAt }));
         }
       },
       readerPosition: async () => (await cursors.load('dispatch', shard)) ?? 0,

@@ -12,10 +12,12 @@ import {
 import type { EndAttempt } from '../core/domain/operation.ts';
 import type { EpochMs } from '../core/domain/time.ts';
 import { CancelReason, type WaitingCanceller } from '../core/moves/cancel-waiting.ts';
-import type { AttemptEnder } from '../core/moves/end-attempt.ts';
+import { dueEntryOf, type AttemptEnder } from '../core/moves/end-attempt.ts';
 import type { OverlapQueue } from '../core/moves/overlap-queue.ts';
 import type { ReadyPublisher } from '../core/moves/ready-publisher.ts';
+import type { JobUnqueuer } from '../core/moves/unqueue-job.ts';
 import type { Clock } from '../core/ports/clock.ts';
+import type { HeldStore } from '../core/ports/held-store.ts';
 import { finishedJobOf, type FinishedJob, type HistoryStore } from '../core/ports/history-store.ts';
 import type { JobReader } from '../core/ports/job-store.ts';
 import type { Random } from '../core/ports/random.ts';
@@ -24,6 +26,7 @@ import type { Log, Telemetry } from '../core/ports/telemetry.ts';
 import type { QueueGate } from '../core/queues/queue-gate.ts';
 import type { Rounds } from '../core/rounds/rounds.ts';
 import type { Timers } from '../core/timers/timers.ts';
+import { HeldLookup, type PassedOver } from './held-lookup.ts';
 import type { ScheduleWaker } from './schedule-waker.ts';
 
 /** A timer row that the reaper found, whatever table it stood in. */
@@ -31,6 +34,8 @@ export interface Found {
   readonly jobId: string;
   readonly shard: number;
   readonly table: 'due' | 'deadlines';
+  /** The time that it names. */
+  readonly at: EpochMs;
   /** When the row says the job's message was last published. */
   readonly publishedAt: EpochMs | null;
 }
@@ -51,6 +56,8 @@ export interface SettlerParts {
   readonly overlaps: OverlapQueue;
   readonly waker: ScheduleWaker;
   readonly canceller: WaitingCanceller;
+  readonly unqueuer: JobUnqueuer;
+  readonly heldStore: Pick<HeldStore, 'standing'>;
   readonly history: HistoryStore;
   readonly publisher: ReadyPublisher;
   readonly queue: ReadyQueue;
@@ -88,16 +95,21 @@ export class Settler implements Settles {
   }
 
   async #settleJobs(found: readonly Found[]): Promise<readonly Settled[]> {
-    const { history, queue, log } = this.#parts;
+    const { history, heldStore, queue, log } = this.#parts;
     const rows = await this.#read([...new Set(found.map((row) => row.jobId))]);
     const finished = new Map<Found, FinishedJob>();
     const ages = new OldestMessages(queue);
+    const overdue = found.flatMap((each) => {
+      const row = rows.get(each.jobId) ?? null;
+      return row?.status === JobStatus.scheduled ? [passedOver(each, row)] : [];
+    });
+    const held = new HeldLookup(heldStore, overdue);
     const results = await Promise.all(
       found.map(async (each) => {
         const row = rows.get(each.jobId);
         if (row === undefined) return this.#again();
         try {
-          return await this.#settleOne(each, row, finished, ages);
+          return await this.#settleOne(each, row, { finished, ages, held });
         } catch (error) {
           log.warn('a job could not be settled; trying again', { job_id: each.jobId, error: String(error) });
           return this.#again();
@@ -138,12 +150,7 @@ export class Settler implements Settles {
     return rows;
   }
 
-  async #settleOne(
-    found: Found,
-    read: JobRow | null,
-    finished: Map<Found, FinishedJob>,
-    ages: OldestMessages,
-  ): Promise<Settled> {
+  async #settleOne(found: Found, read: JobRow | null, { finished, ages, held }: Batch): Promise<Settled> {
     let row = read;
     for (let looks = 0; looks < LOOKS_MAX; looks += 1) {
       const now = this.#parts.clock.now();
@@ -163,10 +170,14 @@ export class Settler implements Settles {
           return await this.#waitForTurn(row, now);
         case 'look_again':
           return await this.#lookAgain(row, decision.at, now);
-        case 'waiting':
-          return await this.#wait(row, decision.publishedAt, now, ages);
+        case 'waiting': {
+          const moved = await this.#wait(row, decision.publishedAt, now, ages);
+          if (moved.settled !== null) return moved.settled;
+          row = moved.row;
+          break;
+        }
         case 'enqueue': {
-          const moved = await this.#enqueue(row, now);
+          const moved = await this.#startOverdue(found, row, now, held);
           if (moved.settled !== null) return moved.settled;
           row = moved.row;
           break;
@@ -205,10 +216,11 @@ export class Settler implements Settles {
     return 'settled';
   }
 
-  /** Enqueued and unclaimed: a next look first, then, if its message is gone, another message. */
-  async #wait(row: JobRow, publishedAt: EpochMs, now: EpochMs, ages: OldestMessages): Promise<Settled> {
-    const { timers, telemetry } = this.#parts;
+  /** Enqueued and unclaimed: a next look first, then, if its message is gone, another message, unless its queue is paused. */
+  async #wait(row: JobRow, publishedAt: EpochMs, now: EpochMs, ages: OldestMessages): Promise<Moved> {
+    const { timers, gate, telemetry } = this.#parts;
     const gone = await ages.messageGone(row, publishedAt, now);
+    if (gone === true && gate.isPaused(row.queue)) return this.#takeBack(row);
     // While the stream is away nobody can tell: asked again as soon as allowed, not after twice the wait.
     const waited = gone === null ? 0 : now - (row.enqueuedAt ?? row.createdAt);
     const next = now + Math.min(ENQUEUED_LOOK_MAX_MS, Math.max(ENQUEUED_LOOK_MIN_MS, waited));
@@ -219,7 +231,27 @@ export class Settler implements Settles {
       telemetry.count('punctual_reaper_repairs_total', { kind: 'stuck_enqueued' });
       void this.#publish(row);
     }
-    return 'settled';
+    return { settled: 'settled' };
+  }
+
+  async #takeBack(row: JobRow): Promise<Moved> {
+    const outcome = await this.#parts.unqueuer.unqueue(row);
+    if (outcome.kind === 'lost') return { settled: null, row: outcome.row };
+    return { settled: outcome.kind === 'applied' ? 'settled' : this.#again() };
+  }
+
+  /** What its queue holds is the dispatcher's to start; of what it does not know of, it gets another due row. */
+  async #startOverdue(found: Found, row: JobRow, now: EpochMs, held: HeldLookup): Promise<Moved> {
+    const { timers, gate } = this.#parts;
+    const { jobId, shard, expiresAt } = row;
+    if (await held.isHeld(passedOver(found, row))) {
+      if (expiresAt !== null) await timers.armDeadlines([{ jobId, shard, at: expiresAt, publishedAt: null }]);
+      return { settled: 'settled' };
+    }
+    if (gate.isOpen(row)) return this.#enqueue(row, now);
+    const armed = await timers.armDue([dueEntryOf(row, now)]);
+    timers.hint(armed.entries);
+    return { settled: 'settled' };
   }
 
   /** Overdue and nobody enqueued it: the next look's timer first, then the round, then the message. */
@@ -271,7 +303,19 @@ export class Settler implements Settles {
   }
 }
 
+/** What the rows found together share. */
+interface Batch {
+  readonly finished: Map<Found, FinishedJob>;
+  readonly ages: OldestMessages;
+  readonly held: HeldLookup;
+}
+
 type Moved = { readonly settled: Settled } | { readonly settled: null; readonly row: JobRow | null };
+
+/** A deadline row does not tell of which due row: mostly it is the one of the job's own time. */
+function passedOver({ table, at }: Found, job: JobRow): PassedOver {
+  return { job, runAt: table === 'due' ? Math.max(at, job.runAt) : job.runAt };
+}
 
 function rowAfter(row: JobRow, { next, end }: EndAttempt): JobRow {
   return { ...row, ...next, ends: new Map(row.ends).set(row.attempt, end) };

@@ -184,6 +184,21 @@ export function readyQueueSuite(start: () => Promise<ReadyQueueHarness>): void {
     assert.equal((await take('mail', 'normal', 10)).length, 0);
   });
 
+  it('pulls high before low, and of ten one at least of each lower priority that waits', async () => {
+    const { queue } = await start();
+    await queue.ensureQueue('mail');
+    await queue.publish(
+      (['high', 'normal', 'low'] as const).flatMap((priority, kind) =>
+        Array.from({ length: 40 }, (_, index) => messageOf(100 * kind + index, { priority })),
+      ),
+    );
+    const counts = { high: 0, normal: 0, low: 0 };
+    for (const max of [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 7, 13, 20]) {
+      for (const { priority } of acked(await queue.pull(pullOf({ max })))) counts[priority] += 1;
+    }
+    assert.deepEqual(counts, { high: 40, normal: 5, low: 5 });
+  });
+
   it('pulls only the priorities asked for, of the queue asked for', async () => {
     const { queue } = await start();
     await queue.publish([

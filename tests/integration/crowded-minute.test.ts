@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
+import { QueueWork } from '../../services/dispatcher/queue-work.ts';
 import { ShardDispatcher } from '../../services/dispatcher/shard-dispatcher.ts';
 import { bucketOf } from '../../services/core/domain/bucket.ts';
 import { memberId } from '../../services/core/domain/ids.ts';
@@ -11,15 +12,17 @@ import type { DueEntry } from '../../services/core/domain/operation.ts';
 import type { EpochMs } from '../../services/core/domain/time.ts';
 import { WaitingCanceller } from '../../services/core/moves/cancel-waiting.ts';
 import { ReadyPublisher } from '../../services/core/moves/ready-publisher.ts';
+import type { HeldStore } from '../../services/core/ports/held-store.ts';
 import type { ReadyQueue } from '../../services/core/ports/ready-queue.ts';
 import type { TimerRange, TimerStore } from '../../services/core/ports/timer-store.ts';
+import { QueueBook } from '../../services/core/queues/queue-book.ts';
 import { Rounds } from '../../services/core/rounds/rounds.ts';
 import { systemClock } from '../../services/core/runtime/system-clock.ts';
 import { createStores } from '../../services/core/storage/stores.ts';
 import { Timers } from '../../services/core/timers/timers.ts';
 import { mostTombstonesMet, testDriver, testSession } from '../support/cassandra.ts';
-import { noSchedules, noSuccessors } from '../support/no-schedules.ts';
 import { newCohort } from '../support/job-row.ts';
+import { noSchedules, noSuccessors } from '../support/no-schedules.ts';
 import { inParallel } from '../support/rest.ts';
 import { silentLog as log, silentTelemetry as telemetry } from '../support/silent-telemetry.ts';
 
@@ -39,7 +42,7 @@ const POLL_MS = TRAILING_EDGE_MS + TICK_MS + READ_AHEAD_MS;
 describe('a minute of one shard with 150,000 due jobs', () => {
   it('R077 is polled at its end, all jobs before finished, as fast as one that holds just what a poll reads', async (test: TestContext) => {
     const { session, target } = await testSession(test);
-    const { timers, cursors } = createStores(session, { clock: systemClock });
+    const { timers, cursors, held, queues } = createStores(session, { clock: systemClock });
     const bucket = bucketOf(systemClock.now());
     await writeRows(timers, CROWDED_SHARD, bucket, 60 * JOBS_PER_S);
     await writeRows(timers, QUIET_SHARD, bucket, (POLL_MS / SECOND_MS) * JOBS_PER_S);
@@ -48,9 +51,11 @@ describe('a minute of one shard with 150,000 due jobs', () => {
     const clock = { ...systemClock, now: () => now, moment: () => ({ ...systemClock.moment(), wallMs: now }) };
     const pageMs: number[] = [];
     const started = new Set<string>();
-    const dispatcher = dispatcherOf(bucket, {
+    const { dispatcher, work } = dispatcherOf(bucket, {
       clock,
       cursors,
+      heldStore: held,
+      queueBook: new QueueBook({ store: queues, clock }),
       timerStore: { ...timers, readDue: (range) => timed(timers.readDue(range), pageMs) },
       onStart: (jobId) => {
         assert.ok(!started.has(jobId), `${jobId} came twice`);
@@ -62,8 +67,9 @@ describe('a minute of one shard with 150,000 due jobs', () => {
     for (const second of [...SLOW_TICKS_S, ...MEASURED_TICKS_S, ...LAST_TICKS_S]) {
       now = bucket + second * SECOND_MS;
       await dispatcher.tick();
-      while (dispatcher.isBusy() || (dispatcher.nextFireAt() ?? Infinity) <= now) {
-        dispatcher.fire();
+      for (let pagesBefore = -1; work.isBusy() || pageMs.length > pagesBefore || firesBy(dispatcher, now);) {
+        pagesBefore = pageMs.length;
+        await dispatcher.beat();
         await systemClock.sleep(1);
       }
       const pages = pageMs.splice(0);
@@ -89,6 +95,10 @@ describe('a minute of one shard with 150,000 due jobs', () => {
   });
 });
 
+function firesBy(dispatcher: ShardDispatcher, now: EpochMs): boolean {
+  return (dispatcher.nextFireAt() ?? Infinity) <= now;
+}
+
 /** Rows evenly spread from a time on: as many each second as the crowded minute has. */
 async function writeRows(timers: TimerStore, shard: number, from: EpochMs, count: number): Promise<void> {
   const groups = Array.from({ length: count / WRITTEN_TOGETHER }, (_, index) => index);
@@ -108,11 +118,16 @@ interface Surroundings {
   readonly clock: typeof systemClock;
   readonly cursors: ReturnType<typeof createStores>['cursors'];
   readonly timerStore: TimerStore;
+  readonly heldStore: HeldStore;
+  readonly queueBook: QueueBook;
   readonly onStart: (jobId: string) => void;
 }
 
 /** The crowded shard's dispatcher. Its jobs are not what is looked at here: every round on them applies. */
-function dispatcherOf(bucket: EpochMs, { clock, cursors, timerStore, onStart }: Surroundings): ShardDispatcher {
+function dispatcherOf(
+  bucket: EpochMs,
+  { clock, cursors, timerStore, heldStore, queueBook, onStart }: Surroundings,
+): { readonly dispatcher: ShardDispatcher; readonly work: QueueWork } {
   const reader = { read: () => Promise.resolve(new Map()) };
   const rounds = new Rounds({ store: { apply: async () => ({ applied: true }) }, reader, clock, telemetry });
   const history = {
@@ -121,30 +136,33 @@ function dispatcherOf(bucket: EpochMs, { clock, cursors, timerStore, onStart }: 
     deadLetterQueues: nothingToAsk,
     readDeadLetters: nothingToAsk,
   };
-  return new ShardDispatcher(
-    {
-      timerStore,
-      cursors,
+  const holds = (): boolean => true;
+  const work = new QueueWork({
+    heldStore,
+    rounds,
+    reader,
+    timers: new Timers({ store: timerStore, hints: { send: () => undefined, listen: nothingToAsk }, clock }),
+    publisher: new ReadyPublisher({ queue: queueWithRoom(onStart), clock: systemClock }),
+    canceller: new WaitingCanceller({
       rounds,
-      reader,
-      timers: new Timers({ store: timerStore, hints: { send: () => undefined, listen: nothingToAsk }, clock }),
-      publisher: new ReadyPublisher({ queue: queueWithRoom(onStart), clock: systemClock }),
-      canceller: new WaitingCanceller({
-        rounds,
-        timers: { left: () => undefined },
-        history,
-        overlaps: noSuccessors,
-        clock,
-        log,
-      }),
-      firer: noSchedules,
+      timers: { left: () => undefined },
+      history,
+      overlaps: noSuccessors,
       clock,
-      telemetry,
       log,
-      holds: () => true,
-    },
+    }),
+    queueBook,
+    clock,
+    telemetry,
+    log,
+    holds,
+    share: () => 1,
+  });
+  const dispatcher = new ShardDispatcher(
+    { timerStore, cursors, work, firer: noSchedules, clock, telemetry, log, holds },
     { shard: CROWDED_SHARD, from: bucket - MINUTE_MS, savedCursor: bucket - MINUTE_MS },
   );
+  return { dispatcher, work };
 }
 
 function queueWithRoom(onStart: (jobId: string) => void): ReadyQueue {

@@ -83,11 +83,11 @@ describe('the settings of a queue', () => {
     const api = await serveApi(test);
     const change = (revision: number, body: object) =>
       api.call('PATCH', '/queues/mails', { body, headers: { 'if-match': `"${revision}"` } });
-    assert.equal((await change(0, { max_running: 3 })).status, 200);
-    const late = await change(0, { max_running: 4 });
+    assert.equal((await change(0, { rate_per_s: 3 })).status, 200);
+    const late = await change(0, { rate_per_s: 4 });
     assert.equal(late.status, 412);
     assert.partialDeepStrictEqual(late.body, { code: 'changed_meanwhile', revision: 1 });
-    assert.partialDeepStrictEqual((await change(1, { max_running: 3 })).body, { revision: 1 });
+    assert.partialDeepStrictEqual((await change(1, { rate_per_s: 3 })).body, { revision: 1 });
     for (const wrong of ['1', '*', 'W/"1"', '"x"']) {
       const answer = await api.call('PUT', '/queues/mails', { body: {}, headers: { 'if-match': wrong } });
       assert.equal(answer.status, 400, wrong);
@@ -119,19 +119,18 @@ describe('the settings of a queue', () => {
     assert.partialDeepStrictEqual((await api.call('GET', '/queues/mails')).body, { revision: 0 });
   });
 
-  it('are refused where no dispatcher obeys them', async (test) => {
-    const api = await serveApi(test, { holdsBack: false });
-    for (const [method, path, body, field] of [
-      ['PUT', '/queues/mails', { rate_per_s: 5, max_attempts: 3 }, 'rate_per_s'],
-      ['PATCH', '/queues/mails', { max_running: 3 }, 'max_running'],
-      ['PATCH', '/queues/mails', { max_waiting: 3 }, 'max_waiting'],
-      ['POST', '/queues/mails/pause', {}, 'pause'],
+  it('are refused where nobody obeys them yet', async (test) => {
+    const api = await serveApi(test);
+    for (const [method, body, field] of [
+      ['PUT', { max_running: 3, max_attempts: 3 }, 'max_running'],
+      ['PATCH', { ready_max: 3 }, 'ready_max'],
+      ['PATCH', { max_waiting: 3 }, 'max_waiting'],
     ] as const) {
-      const { status, body: problem } = await api.call(method, path, { body });
+      const { status, body: problem } = await api.call(method, '/queues/mails', { body });
       assert.equal(status, 400, field);
       assert.partialDeepStrictEqual(problem, { code: 'invalid_request', errors: [{ field }] });
     }
-    assert.partialDeepStrictEqual((await api.call('GET', '/queues/mails')).body, { revision: 0, paused: false });
+    assert.partialDeepStrictEqual((await api.call('GET', '/queues/mails')).body, { revision: 0 });
     assert.equal((await api.call('PUT', '/queues/mails', { body: { max_attempts: 3 } })).status, 200);
   });
 
@@ -153,7 +152,7 @@ describe('the settings of a queue', () => {
 
   it('are listed page by page', async (test) => {
     const api = await serveApi(test);
-    for (const queue of ['c', 'a', 'b']) await api.call('PUT', `/queues/${queue}`, { body: { max_running: 1 } });
+    for (const queue of ['c', 'a', 'b']) await api.call('PUT', `/queues/${queue}`, { body: { max_attempts: 1 } });
     const names = ({ body }: { readonly body: Readonly<Record<string, unknown>> }): unknown[] =>
       (body['queues'] as readonly { readonly queue: string }[]).map(({ queue }) => queue);
     const first = await api.call('GET', '/queues?page_size=2');
@@ -279,13 +278,13 @@ describe('punctual queue', () => {
 
   it('sets, shows, lists, pauses and resumes', async (test) => {
     const api = await serveApi(test);
-    assert.match((await run(api, 'set', 'mails', '--rate', '50', '--max-running', '3')).text, /rate_per_s +50/);
+    assert.match((await run(api, 'set', 'mails', '--rate', '50', '--max-attempts', '3')).text, /rate_per_s +50/);
     assert.match((await run(api, 'set', 'mails', '--rate', 'default')).text, /rate_per_s +unlimited/);
     assert.match((await run(api, 'pause', 'mails', '--reason', 'why not', '--until', UNTIL)).text, /why not/);
     assert.match((await run(api, 'list')).text, /mails .*why not/);
     assert.match((await run(api, 'resume', 'mails')).text, /^resumed\n/);
-    assert.match((await run(api, 'get', 'mails')).text, /max_running +3[^]*q_mails_p_high/);
-    assert.partialDeepStrictEqual(JSON.parse((await run(api, 'get', 'mails', '--json')).text), { max_running: 3 });
+    assert.match((await run(api, 'get', 'mails')).text, /max_attempts +3[^]*q_mails_p_high/);
+    assert.partialDeepStrictEqual(JSON.parse((await run(api, 'get', 'mails', '--json')).text), { max_attempts: 3 });
   });
 
   it('says what is wrong', async (test) => {

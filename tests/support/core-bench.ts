@@ -1,16 +1,19 @@
 // What every service stands on, over the stores and the bus in memory, for tests of one use-case or duty at a time.
 
+import assert from 'node:assert/strict';
 import { JobCreator } from '../../services/api/use-cases/create-job.ts';
 import { KeyedCalls } from '../../services/api/use-cases/keyed-calls.ts';
 import { OpenCohorts } from '../../services/api/use-cases/open-cohorts.ts';
 import { JobWriter } from '../../services/api/use-cases/write-job.ts';
 import { COHORT_SIZE, SHARDS_DEFAULT } from '../../services/core/domain/limits.ts';
+import { defaultSettings, type QueueSettings } from '../../services/core/domain/queue-settings.ts';
 import { WaitingCanceller } from '../../services/core/moves/cancel-waiting.ts';
 import { AttemptEnder } from '../../services/core/moves/end-attempt.ts';
 import { OccurrenceWriter } from '../../services/core/moves/occurrence-writer.ts';
 import { OverlapQueue } from '../../services/core/moves/overlap-queue.ts';
 import { ReadyPublisher } from '../../services/core/moves/ready-publisher.ts';
 import { TimetableCache } from '../../services/core/moves/timetable-cache.ts';
+import { JobUnqueuer } from '../../services/core/moves/unqueue-job.ts';
 import { QueueBook } from '../../services/core/queues/queue-book.ts';
 import { QueueGate } from '../../services/core/queues/queue-gate.ts';
 import { Rounds, ScheduleRounds } from '../../services/core/rounds/rounds.ts';
@@ -34,9 +37,12 @@ export interface CoreBenchOptions {
   readonly serverAheadMs?: number;
   /** How many shards timers are spread over. */
   readonly shards?: number;
+  /** Messages that a subject of the ready stream has room for. */
+  readonly perSubject?: number;
 }
 
-export function coreBench({ onEvent, strikes, serverAheadMs = 0, shards = SHARDS_DEFAULT }: CoreBenchOptions = {}) {
+export function coreBench(options: CoreBenchOptions = {}) {
+  const { onEvent, strikes, serverAheadMs = 0, shards = SHARDS_DEFAULT, perSubject } = options;
   const clock = new FakeClock();
   const events: BenchEvent[] = [];
   const note = (event: BenchEvent): void => {
@@ -53,6 +59,7 @@ export function coreBench({ onEvent, strikes, serverAheadMs = 0, shards = SHARDS
   });
   const bus = new MemoryBus({
     clock,
+    ...(perSubject === undefined ? {} : { perSubject }),
     plan: ({ method }) => {
       note(method);
       return undefined;
@@ -77,6 +84,7 @@ export function coreBench({ onEvent, strikes, serverAheadMs = 0, shards = SHARDS
   const overlaps = new OverlapQueue({ reader, schedules, timers, clock, log });
   const canceller = new WaitingCanceller({ rounds, timers, history, overlaps, clock, log });
   const ender = new AttemptEnder({ rounds, timers, history, publisher, overlaps, telemetry, log });
+  const unqueuer = new JobUnqueuer({ rounds, timers, clock });
   const waker = new ScheduleWaker({ schedules, timers, clock, telemetry, log });
   const occurrences = new OccurrenceWriter({ rounds, timers, publisher, clock, random, telemetry, shards });
   const firer = new ScheduleFirer({
@@ -118,6 +126,8 @@ export function coreBench({ onEvent, strikes, serverAheadMs = 0, shards = SHARDS
       occurrences,
       firer,
       canceller,
+      unqueuer,
+      heldStore: stores.held,
       history,
       publisher,
       queue,
@@ -147,3 +157,15 @@ export function jobCreator({ parts, stores }: Pick<CoreBench, 'parts' | 'stores'
 }
 
 export type CoreBench = ReturnType<typeof coreBench>;
+
+/** Changes a queue's settings, and everybody knows at once. */
+export async function setQueue(
+  { stores, parts }: Pick<CoreBench, 'stores' | 'parts'>,
+  queue: string,
+  overrides: Partial<QueueSettings>,
+): Promise<void> {
+  const before = (await stores.queues.read(queue)) ?? defaultSettings(queue);
+  const next = { ...before, ...overrides, revision: before.revision + 1 };
+  assert.ok(await stores.queues.change({ next, token: `${queue} ${next.revision}` }));
+  await parts.queueBook.refresh();
+}

@@ -97,10 +97,7 @@ export interface HttpApi {
   call(method: string, path: string, sent?: Sent): Promise<Received>;
 }
 
-export async function serveApi(
-  test: Cleanup,
-  options: { horizonDays?: number; holdsBack?: boolean } = {},
-): Promise<HttpApi> {
+export async function serveApi(test: Cleanup, options: { horizonDays?: number } = {}): Promise<HttpApi> {
   const core = coreBench();
   const { clock, stores } = core;
   const telemetry = createTelemetry();
@@ -122,7 +119,7 @@ export async function serveApi(
   };
   const stopping = new AbortController();
   const errors: Readonly<Record<string, unknown>>[] = [];
-  const useCases = stubUseCases(jobs, asked, { core, holdsBack: options.holdsBack ?? true });
+  const useCases = stubUseCases(jobs, asked, core);
   const quiet = (): void => undefined;
   const app = buildApp({
     useCases,
@@ -203,11 +200,7 @@ function deadLetterOf({ jobId, queue, finishedAt, attempt, reason, lastError }: 
   return { jobId, queue, deadAt: finishedAt ?? 0, attempt, reason: reason ?? 'attempts', error: lastError };
 }
 
-function stubUseCases(
-  jobs: Map<string, JobRow>,
-  asked: Asked,
-  { core, holdsBack }: { readonly core: CoreBench; readonly holdsBack: boolean },
-): UseCases {
+function stubUseCases(jobs: Map<string, JobRow>, asked: Asked, core: CoreBench): UseCases {
   const { clock, stores } = core;
   const book = new QueueBook({ store: stores.queues, clock });
   const queues = new QueueManager({
@@ -221,7 +214,6 @@ function stubUseCases(
       clock,
       shards: 4,
     }),
-    holdsBack,
     trail: new AuditTrail({ audit: stores.audit, clock, log: silentLog }),
     clock,
     random: systemRandom,

@@ -23,6 +23,7 @@ import { silentTelemetry } from './silent-telemetry.ts';
 const ACTIONS = [
   'create',
   'enqueue',
+  'unqueue',
   'claim',
   'claim with a lease that runs out at once',
   'claim with a time limit that runs out at once',
@@ -59,7 +60,15 @@ const SHORT_MS = 1;
 const actions = fc.oneof(
   { arbitrary: fc.constantFrom(...ACTIONS), weight: 1 },
   {
-    arbitrary: fc.constantFrom<Action>('create', 'enqueue', 'claim', ACTIONS[3], 'lapse', 'fail', 'replay'),
+    arbitrary: fc.constantFrom<Action>(
+      'create',
+      'enqueue',
+      'claim',
+      'claim with a lease that runs out at once',
+      'lapse',
+      'fail',
+      'replay',
+    ),
     weight: 2,
   },
 );
@@ -98,6 +107,10 @@ function expect(models: (Model | undefined)[], index: number, { action, isStale 
       if (job.status !== 'scheduled') return false;
       job.status = 'enqueued';
       return true;
+    case 'unqueue':
+      // Whoever took it back, it waits again: a row that says so is as good as taken back by us.
+      if (job.status === 'enqueued') job.status = 'scheduled';
+      return job.status === 'scheduled';
     case 'claim':
     case 'claim with a lease that runs out at once':
     case 'claim with a time limit that runs out at once':
@@ -178,6 +191,7 @@ function operationFor({ action, isStale }: Move, known: JobRow, mark: number): O
     case 'create':
       return operationOn(known, action, mark);
     case 'enqueue':
+    case 'unqueue':
     case 'succeed':
     case 'change':
     case 'replay':

@@ -1,6 +1,7 @@
 // The ports of core/bus in memory, for tests of what stands on them. tests/conformance runs the same suites on these and on a
 // real nats-server, so that a test on a fake says something about the product.
 
+import { prioritySteps } from '../../services/core/contract/priority-turns.ts';
 import { PRIORITIES, type Priority } from '../../services/core/domain/job-status.ts';
 import { READY_PER_QUEUE_MAX, SECOND_MS, SHARD_LEASE_TTL_DEFAULT_MS } from '../../services/core/domain/limits.ts';
 import type { DueEntry } from '../../services/core/domain/operation.ts';
@@ -174,10 +175,8 @@ export class MemoryBus {
     const stored = this.subjects.get(subject) ?? [];
     if (stored.length >= this.perSubject) return 'full';
     const sequence = (this.#lastSequence += 1);
-    this.subjects.set(subject, [
-      ...stored,
-      { message, storedAt: this.clock.now(), sequence, deliveries: 0, isOut: false },
-    ]);
+    stored.push({ message, storedAt: this.clock.now(), sequence, deliveries: 0, isOut: false });
+    this.subjects.set(subject, stored);
     for (const callback of this.#onMessage) callback();
     return 'stored';
   }
@@ -335,6 +334,8 @@ class MemoryReadyQueue implements ReadyQueue {
     this.#connection = connection;
   }
 
+  readonly #turns = new Map<string, number>();
+
   connected(): boolean {
     return this.#connection.connected();
   }
@@ -397,7 +398,11 @@ class MemoryReadyQueue implements ReadyQueue {
   #take({ queue, priorities, max, signal }: PullRequest): readonly PulledMessage[] {
     const taken: Delivered[] = [];
     if (signal.aborted) return [];
-    for (const priority of priorities) taken.push(...this.#bus.take(queue, priority, max - taken.length));
+    const turn = this.#turns.get(queue) ?? 0;
+    for (const { priority, most } of prioritySteps(priorities, max, turn)) {
+      taken.push(...this.#bus.take(queue, priority, Math.min(most, max - taken.length)));
+    }
+    this.#turns.set(queue, turn + taken.length);
     return taken.map((each) => ({
       message: each.message,
       ack: () => each.ack(),

@@ -17,12 +17,12 @@ import {
 } from '../../services/core/domain/operation.ts';
 import type { EpochMs } from '../../services/core/domain/time.ts';
 import type { Clock } from '../../services/core/ports/clock.ts';
-import type {
-  HeldHour,
-  HeldLaneKey,
-  HeldPlace,
-  HeldPosition,
-  HeldStore,
+import {
+  compareHeldPlaces,
+  type HeldHour,
+  type HeldLaneKey,
+  type HeldPosition,
+  type HeldStore,
 } from '../../services/core/ports/held-store.ts';
 import type { DeadLetter, FinishedJob, HistoryStore } from '../../services/core/ports/history-store.ts';
 import type {
@@ -370,19 +370,21 @@ export class MemoryStores {
     read: (hour, after, limit) =>
       this.#read('held.read', [hour, after, limit], () =>
         this.#heldIn(hour)
-          .filter((row) => comparePlaces(row, after) > 0)
+          .filter((row) => compareHeldPlaces(row, after) > 0)
           .slice(0, limit),
       ),
     standing: (hour, from, to) =>
       this.#read('held.standing', [hour, from, to], () => {
-        const rows = this.#heldIn(hour).filter((row) => comparePlaces(row, from) >= 0 && comparePlaces(row, to) <= 0);
-        return new Set(rows.map(({ jobId }) => jobId));
+        const rows = this.#heldIn(hour).filter(
+          (row) => compareHeldPlaces(row, from) >= 0 && compareHeldPlaces(row, to) <= 0,
+        );
+        return rows.map(({ runAt, jobId }) => ({ runAt, jobId }));
       }),
     count: (hour, after) =>
       this.#read(
         'held.count',
         [hour, after],
-        () => this.#heldIn(hour).filter((row) => comparePlaces(row, after) > 0).length,
+        () => this.#heldIn(hour).filter((row) => compareHeldPlaces(row, after) > 0).length,
       ),
     drop: (hour) =>
       this.#write('held.drop', [hour], () => {
@@ -397,7 +399,7 @@ export class MemoryStores {
       this.#write('held.savePosition', [position], () => {
         const key = laneKeyOf(position);
         const before = this.heldPositions.get(key);
-        if (before === undefined || comparePlaces(before.place, position.place) < 0)
+        if (before === undefined || compareHeldPlaces(before.place, position.place) < 0)
           this.heldPositions.set(key, position);
       }),
   };
@@ -434,7 +436,7 @@ export class MemoryStores {
   };
 
   #heldIn(hour: HeldHour): readonly DueEntry[] {
-    return [...(this.heldRows.get(heldHourKey(hour))?.values() ?? [])].toSorted(comparePlaces);
+    return [...(this.heldRows.get(heldHourKey(hour))?.values() ?? [])].toSorted(compareHeldPlaces);
   }
 
   readonly audit: AuditLog = {
@@ -545,7 +547,7 @@ class TimerTable<Entry extends { readonly jobId: string; readonly shard: number 
   read(range: TimerRange, after: Entry | null, most: number): readonly Entry[] {
     const rows = [...(this.#partitions.get(`${range.shard} ${range.bucket}`)?.values() ?? [])];
     return rows
-      .filter((row) => this.#timeOf(row) >= range.from && this.#timeOf(row) <= range.to)
+      .filter((row) => this.#isBehind(row, range) && this.#timeOf(row) <= range.to)
       .filter((row) => after === null || this.#compare(row, after) > 0)
       .sort((one, other) => this.#compare(one, other))
       .slice(0, most);
@@ -553,6 +555,11 @@ class TimerTable<Entry extends { readonly jobId: string; readonly shard: number 
 
   #compare(one: Entry, other: Entry): number {
     return this.#timeOf(one) - this.#timeOf(other) || (one.jobId < other.jobId ? -1 : Number(one.jobId > other.jobId));
+  }
+
+  #isBehind(row: Entry, { from, afterId = '' }: TimerRange): boolean {
+    const at = this.#timeOf(row);
+    return at > from || (at === from && row.jobId > afterId);
   }
 
   all(): readonly Entry[] {
@@ -577,10 +584,6 @@ function laneKeyOf({ shard, queue, priority }: HeldLaneKey): string {
 
 function heldHourKey(hour: HeldHour): string {
   return `${laneKeyOf(hour)} ${hour.hour}`;
-}
-
-function comparePlaces(one: HeldPlace, other: HeldPlace): number {
-  return one.runAt - other.runAt || (one.jobId < other.jobId ? -1 : one.jobId > other.jobId ? 1 : 0);
 }
 
 function byQueue(one: QueueSettings, other: QueueSettings): number {
@@ -622,6 +625,8 @@ function changed(operation: Operation, row: JobRow | undefined, now: EpochMs): J
   switch (operation.edge) {
     case 'enqueue':
       return { ...row, status: JobStatus.enqueued, enqueuedAt: operation.enqueuedAt };
+    case 'unqueue':
+      return { ...row, status: JobStatus.scheduled, enqueuedAt: null };
     case 'claim': {
       const attempt = operation.attempt + 1;
       const { worker, claimId, startedAt } = operation;
@@ -729,6 +734,7 @@ function columnsNamed(operation: Operation): readonly (keyof ConditionColumns)[]
     case 'replay':
     case 'discard':
       return ['status', 'attempt', 'runAt', 'finishedAt'];
+    case 'unqueue':
     case 'claim':
     case 'request_cancel':
       return ['status', 'attempt'];

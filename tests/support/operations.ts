@@ -19,8 +19,8 @@ export const EDGES: readonly Edge[] = [
   'replay',
   'discard',
 ];
-/** A request to cancel is the same whoever made it. */
-export const ALL_EDGES: readonly Edge[] = [...EDGES, 'request_cancel'];
+/** A request to cancel is the same whoever made it, and so is a job taken back. */
+export const ALL_EDGES: readonly Edge[] = [...EDGES, 'request_cancel', 'unqueue'];
 
 export const LEASE_MS = 30_000;
 export const TIMEOUT_MS = 60_000;
@@ -79,6 +79,7 @@ export function operationOn(job: JobRow, edge: Edge, mark: number, terms: Operat
     case 'cancel':
       return { edge, jobId, expect: { status: cancelFrom, attempt, runAt }, finishedAt: mark, reason: 'test' };
     case 'request_cancel':
+    case 'unqueue':
       return { edge, jobId, attempt };
     case 'change':
       return { edge, jobId, expect: { attempt, runAt }, changes: { labels: { mark: text } } };
@@ -114,6 +115,7 @@ export function markIn(operation: Operation): number {
     case 'discard':
       return Number(operation.bulkMarks[0]);
     case 'request_cancel':
+    case 'unqueue':
       return NaN;
   }
 }
@@ -130,6 +132,7 @@ export function jobBefore(edge: Edge, cohort: string, member: number): JobRow {
     case 'discard':
       return jobRow(cohort, member, { status: JobStatus.dead, attempt: 1, finishedAt: FAKE_START });
     case 'claim':
+    case 'unqueue':
       return jobRow(cohort, member, { status: JobStatus.enqueued, enqueuedAt: FAKE_START });
     case 'heartbeat':
     case 'succeed':

@@ -5,6 +5,7 @@ import { AttemptEnder } from '../../services/core/moves/end-attempt.ts';
 import { OverlapQueue } from '../../services/core/moves/overlap-queue.ts';
 import { ReadyPublisher } from '../../services/core/moves/ready-publisher.ts';
 import { WaitingCanceller } from '../../services/core/moves/cancel-waiting.ts';
+import { JobUnqueuer } from '../../services/core/moves/unqueue-job.ts';
 import type { Clock } from '../../services/core/ports/clock.ts';
 import type { Telemetry } from '../../services/core/ports/telemetry.ts';
 import { QueueBook } from '../../services/core/queues/queue-book.ts';
@@ -48,6 +49,7 @@ export function makeReaper(parts: {
     cursors: stores.cursors,
     settler: new Settler({
       reader,
+      heldStore: stores.held,
       history,
       rounds,
       timers,
@@ -56,6 +58,7 @@ export function makeReaper(parts: {
       waker: new ScheduleWaker({ schedules, timers, clock, telemetry, log }),
       publisher,
       canceller,
+      unqueuer: new JobUnqueuer({ rounds, timers, clock }),
       queue,
       gate,
       random: systemRandom,

@@ -24,13 +24,14 @@ export class RowSource implements ScanSource<TimerRow> {
     return row.at;
   }
 
-  key(row: TimerRow): string {
+  id(row: TimerRow): string {
     return row.id;
   }
 
-  async *read(range: TimerRange): AsyncGenerator<readonly TimerRow[], void, undefined> {
+  async *read({ bucket, from, afterId = '', to }: TimerRange): AsyncGenerator<readonly TimerRow[], void, undefined> {
     const found = [...this.rows]
-      .filter(({ at }) => bucketOf(at) === range.bucket && at >= range.from && at <= range.to)
+      .filter(({ at }) => bucketOf(at) === bucket && at <= to)
+      .filter(({ at, id }) => at > from || (at === from && id > afterId))
       .sort((one, other) => one.at - other.at || (one.id < other.id ? -1 : 1));
     for (let start = 0; start === 0 || start < found.length; start += this.#pageRows) {
       this.pagesLeft -= 1;

@@ -94,7 +94,10 @@ export class ScheduleWorld {
   /** Ticks of all that lives, each on its second. */
   async run(seconds: number): Promise<void> {
     for (let second = 0; second < seconds; second += 1) {
-      for (const process of this.#dispatchers) if (process.isAlive()) void process.dispatcher.runOnce();
+      for (const { dispatcher } of this.#dispatchers.filter((process) => process.isAlive())) {
+        void dispatcher.runOnce();
+        dispatcher.beat();
+      }
       void this.#reaper?.reapDeadlines();
       if (this.#seconds % 5 === 0) void this.#reaper?.lookAgain();
       this.#seconds += 1;
@@ -178,7 +181,8 @@ function dispatcherProcess(world: ScheduleWorld, options: ProcessOptions): Dispa
   });
   const timers = new Timers({ store: life.mortal('timers', stores.timers), hints, clock });
   const publisher = new ReadyPublisher({ queue, clock });
-  const gate = new QueueGate({ book: new QueueBook({ store: stores.queues, clock }), publisher, queue });
+  const queueBook = new QueueBook({ store: stores.queues, clock });
+  const gate = new QueueGate({ book: queueBook, publisher, queue });
   const overlaps = new OverlapQueue({ reader, schedules, timers, clock, log });
   const history = life.mortal('history', stores.history);
   const canceller = new WaitingCanceller({ rounds, timers, history, overlaps, clock, log });
@@ -189,11 +193,13 @@ function dispatcherProcess(world: ScheduleWorld, options: ProcessOptions): Dispa
     runs: life.mortal('scheduleRuns', stores.scheduleRuns),
   });
   const dispatcher = new Dispatcher({
-    ...{ rounds, reader, timers, publisher, canceller, firer, hints, clock, telemetry, log },
+    ...{ rounds, reader, timers, publisher, canceller, firer, queueBook, hints, clock, telemetry, log },
     timerStore: stores.timers,
+    heldStore: life.mortal('held', stores.held),
     cursors: life.mortal('cursors', stores.cursors),
     holds: () => life.isAlive,
     clusterStartedAt: world.startedAt - HOUR_MS,
+    shards: SHARDS,
   });
   return {
     dispatcher,

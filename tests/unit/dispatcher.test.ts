@@ -5,7 +5,7 @@ import { describe, it } from 'node:test';
 import { jobCohort, memberId } from '../../services/core/domain/ids.ts';
 import type { JobRow } from '../../services/core/domain/job.ts';
 import { JobStatus } from '../../services/core/domain/job-status.ts';
-import { DUE_MINUTE_PASSED_MS, MINUTE_MS, SECOND_MS, TICK_MS } from '../../services/core/domain/limits.ts';
+import { BEAT_MS, DUE_MINUTE_PASSED_MS, MINUTE_MS, SECOND_MS, TICK_MS } from '../../services/core/domain/limits.ts';
 import type { DueEntry } from '../../services/core/domain/operation.ts';
 import { Dispatcher } from '../../services/dispatcher/dispatcher.ts';
 import { coreBench, type CoreBenchOptions } from '../support/core-bench.ts';
@@ -26,6 +26,7 @@ function bench(options: CoreBenchOptions = {}, shards: readonly number[] = [SHAR
     ...core.parts,
     timerStore: stores.timers,
     cursors: stores.cursors,
+    shards: 1,
     holds: (shard) => owned.has(shard),
     clusterStartedAt: FAKE_START - MINUTE_MS,
   });
@@ -51,7 +52,10 @@ function bench(options: CoreBenchOptions = {}, shards: readonly number[] = [SHAR
     run: async (seconds: number) => {
       for (let second = 0; second < seconds; second++) {
         void dispatcher.runOnce();
-        await clock.advance(TICK_MS);
+        for (let beats = 0; beats < TICK_MS / BEAT_MS; beats += 1) {
+          dispatcher.beat();
+          await clock.advance(BEAT_MS);
+        }
       }
     },
     /** What is on the stream: job, attempt and ms after the start at which it was stored. */

@@ -26,6 +26,7 @@ const DESIGN = `
   -         | create         | scheduled | due
   -         | create_due_now | enqueued  | due
   scheduled | due            | enqueued  | -
+  enqueued  | unqueue        | scheduled | due
   enqueued  | claim          | running   | deadline
   running   | heartbeat      | running   | -
   running   | succeed        | succeeded | -
@@ -73,6 +74,7 @@ describe('the table of transitions', () => {
     const events: Record<Edge, readonly Transition['event'][]> = {
       create: ['create', 'create_due_now'],
       enqueue: ['due'],
+      unqueue: ['unqueue'],
       claim: ['claim'],
       heartbeat: ['heartbeat'],
       succeed: ['succeed'],

@@ -44,6 +44,7 @@ const CONDITIONS: Record<Exclude<Edge, 'create'>, Condition> = {
     refuses: [...otherAttempt, dueLater, otherQueue],
     ignores: [dueEarlier],
   },
+  unqueue: { status: 'enqueued', fits: 'holds', refuses: otherAttempt, ignores: [dueLater, dueEarlier] },
   claim: { status: 'enqueued', fits: 'holds', refuses: otherAttempt, ignores: [dueLater, dueEarlier] },
   heartbeat: { status: 'running', fits: 'clock', refuses: [...otherAttempt, cancelRequested], ignores: [dueLater] },
   // Success wins over a request to cancel.

@@ -1,16 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { defaultSettings, type QueueSettings } from '../../services/core/domain/queue-settings.ts';
-import { coreBench, type CoreBench } from '../support/core-bench.ts';
+import { coreBench, setQueue, type CoreBench } from '../support/core-bench.ts';
 
 const SUBJECT = { queue: 'mail', priority: 'normal' } as const;
 
-async function configure({ stores, parts }: CoreBench, overrides: Partial<QueueSettings>): Promise<void> {
-  const { queueBook } = parts;
-  const revision = queueBook.settingsOf('mail').revision + 1;
-  const next = { ...defaultSettings('mail'), ...overrides, revision };
-  assert.ok(await stores.queues.change({ next, token: `change ${revision}` }));
-  await queueBook.refresh();
+function configure(bench: CoreBench, overrides: Partial<QueueSettings>): Promise<void> {
+  return setQueue(bench, 'mail', { ...defaultSettings('mail'), ...overrides });
 }
 
 describe('the gate of a queue', () => {

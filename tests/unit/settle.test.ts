@@ -6,11 +6,11 @@ import { JobCanceller } from '../../services/api/use-cases/cancel-job.ts';
 import type { JobRow } from '../../services/core/domain/job.ts';
 import { JobStatus } from '../../services/core/domain/job-status.ts';
 import { HOUR_MS, MINUTE_MS, PUBLISHED_SLACK_MS, SECOND_MS } from '../../services/core/domain/limits.ts';
-import type { DeadlineEntry } from '../../services/core/domain/operation.ts';
-import { AttemptEnder } from '../../services/core/moves/end-attempt.ts';
+import type { DeadlineEntry, DueEntry } from '../../services/core/domain/operation.ts';
+import { AttemptEnder, dueEntryOf } from '../../services/core/moves/end-attempt.ts';
 import { Rounds } from '../../services/core/rounds/rounds.ts';
 import { Settler, type Found } from '../../services/reaper/settle.ts';
-import { coreBench, type CoreBench, type CoreBenchOptions } from '../support/core-bench.ts';
+import { coreBench, setQueue, type CoreBench, type CoreBenchOptions } from '../support/core-bench.ts';
 import { FAKE_START } from '../support/fake-clock.ts';
 import { jobRow } from '../support/job-row.ts';
 import { runningJob } from '../support/operations.ts';
@@ -26,6 +26,7 @@ const foundOf = (job: JobRow, overrides: Partial<Found> = {}): Found => ({
   jobId: job.jobId,
   shard: job.shard,
   table: 'deadlines',
+  at: job.runAt,
   publishedAt: null,
   ...overrides,
 });
@@ -207,6 +208,68 @@ describe('a job that nobody enqueued', () => {
       assert.deepEqual(await core.settle(foundOf(job)), [AGAIN]);
       assert.deepEqual(core.published(), []);
     }
+  });
+});
+
+describe('an overdue job of a queue that holds it', () => {
+  const job = jobRow(COHORT, 0, { runAt: FAKE_START - MINUTE_MS });
+  const held = (overrides: Partial<DueEntry> = {}): DueEntry => ({ ...dueEntryOf(job, job.runAt), ...overrides });
+  const found = foundOf(job, { table: 'due' });
+
+  it('is left to its held row, whether its queue is paused or has only no turn yet', async () => {
+    for (const pause of [null, { at: FAKE_START, reason: null, until: null }]) {
+      const core = bench([job]);
+      await core.stores.held.write([held()]);
+      await setQueue(core, job.queue, { pause });
+      assert.deepEqual(await core.settle(found), ['settled']);
+      assert.equal(core.row(job)?.status, JobStatus.scheduled);
+      assert.deepEqual([core.stores.due.all(), deadlinesOf(core)], [[], []]);
+    }
+  });
+
+  it('is looked at again when it expires', async () => {
+    const core = bench([{ ...job, expiresAt: FAKE_START + HOUR_MS }]);
+    await core.stores.held.write([held()]);
+    assert.deepEqual(await core.settle(found), ['settled']);
+    assert.deepEqual(deadlinesOf(core), [{ jobId: job.jobId, at: HOUR_MS, publishedAt: null }]);
+  });
+
+  it('gets another due row where no held row stands for it', async () => {
+    for (const row of [
+      held({ runAt: job.runAt - 1 }),
+      held({ jobId: jobRow(COHORT, 1).jobId }),
+      held({ queue: 'other' }),
+      held({ priority: 'low' }),
+    ]) {
+      const core = bench([job]);
+      await core.stores.held.write([row]);
+      await setQueue(core, job.queue, { ratePerS: 5 });
+      assert.deepEqual(await core.settle(found), ['settled']);
+      assert.equal(core.row(job)?.status, JobStatus.scheduled);
+      assert.deepEqual(core.stores.due.all(), [dueEntryOf(job, FAKE_START)]);
+    }
+  });
+
+  it('is found by the time of the row that was passed over, which may be later than its own', async () => {
+    const core = bench([job]);
+    const later = held({ runAt: job.runAt + 10 * SECOND_MS });
+    await core.stores.held.write([later]);
+    await setQueue(core, job.queue, { ratePerS: 5 });
+    assert.deepEqual(await core.settle({ ...found, at: later.runAt }), ['settled']);
+    assert.deepEqual(core.stores.due.all(), []);
+  });
+
+  it('is asked for with all others of its queue and hour at once', async () => {
+    const jobs = Array.from({ length: 20 }, (_, member) => jobRow(COHORT, member, { runAt: job.runAt + member }));
+    const core = bench(jobs);
+    await core.stores.held.write(jobs.slice(0, 19).map((each) => dueEntryOf(each, each.runAt)));
+    await setQueue(core, job.queue, { ratePerS: 5 });
+    await core.settle(...jobs.map((each) => foundOf(each, { table: 'due' })));
+    assert.equal(core.stores.calls.filter(({ method }) => method === 'held.standing').length, 1);
+    assert.deepEqual(
+      core.stores.due.all().map(({ jobId }) => jobId),
+      [jobs[19]?.jobId],
+    );
   });
 });
 

@@ -49,7 +49,7 @@ describe('the scanner of a shard', () => {
     assert.deepEqual(scanner.takeDue(near.at - 1, 10), []);
     assert.deepEqual(scanner.takeDue(near.at, 10), [
       // Nothing of the farther rows: one of them is due in 24.8 days.
-      { row: near, at: near.at, key: near.id, late: false, fireAt: near.at, settled: false },
+      { row: near, at: near.at, key: `${near.id} ${near.at}`, lane: '', late: false, fireAt: near.at, settled: false },
     ]);
     assert.equal(scanner.nextFireAt(), null);
   });

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { StartLags } from '../../services/api/use-cases/start-lags.ts';
 import { ClaimedJobs } from '../../services/api/use-cases/claimed-jobs.ts';
-import { JobClaimer } from '../../services/api/use-cases/claim-jobs.ts';
+import { JobClaimer, type ClaimJobsParts } from '../../services/api/use-cases/claim-jobs.ts';
 import { JobReporter } from '../../services/api/use-cases/report-jobs.ts';
 import type { CreateJob } from '../../services/api/use-cases/types.ts';
 import { bucketEnd, bucketOf } from '../../services/core/domain/bucket.ts';
@@ -14,6 +14,7 @@ import type { JobRow } from '../../services/core/domain/job.ts';
 import { isTerminal, JobStatus } from '../../services/core/domain/job-status.ts';
 import { decideFail } from '../../services/core/domain/life-cycle.ts';
 import { DAY_MS, DUE_MINUTE_PASSED_MS, SECOND_MS } from '../../services/core/domain/limits.ts';
+import { QueueWork } from '../../services/dispatcher/queue-work.ts';
 import { ShardDispatcher } from '../../services/dispatcher/shard-dispatcher.ts';
 import { Settler } from '../../services/reaper/settle.ts';
 import { coreBench, type BenchEvent, type CoreBench, jobCreator } from '../support/core-bench.ts';
@@ -59,10 +60,20 @@ function create(changes: Partial<CreateJob>): Mover['move'] {
   };
 }
 
+function claimerOf(parts: Omit<ClaimJobsParts, 'claimed' | 'startLags'>): JobClaimer {
+  return new JobClaimer({ ...parts, claimed: new ClaimedJobs(), startLags: new StartLags(parts.clock) });
+}
+
 const claim: Mover['move'] = async ({ parts }, jobId) => {
-  const claimer = new JobClaimer({ ...parts, claimed: new ClaimedJobs(), startLags: new StartLags(parts.clock) });
+  const claimer = claimerOf(parts);
   const [result] = await claimer.claim([{ jobId, attempt: 1, claimId: 'claim-1' }], 'worker-1');
   assert.ok(result?.ok);
+};
+
+const claimInVain: Mover['move'] = async ({ parts }, jobId) => {
+  const claimer = claimerOf({ ...parts, gate: { isPaused: () => true } });
+  const [result] = await claimer.claim([{ jobId, attempt: 1, claimId: 'claim-1' }], 'worker-1');
+  assert.ok(result?.ok === false && result.problem.code === 'queue_paused');
 };
 
 const fail: Mover['move'] = async ({ parts }, jobId) => {
@@ -74,17 +85,21 @@ const fail: Mover['move'] = async ({ parts }, jobId) => {
 };
 
 const settle: Mover['move'] = async ({ parts }, jobId) => {
-  const results = await new Settler(parts).settle([{ jobId, shard: SHARD, table: 'due', publishedAt: null }]);
+  const results = await new Settler(parts).settle([
+    { jobId, shard: SHARD, table: 'due', at: FAKE_START, publishedAt: null },
+  ]);
   assert.deepEqual(results, ['settled']);
 };
 
 const dispatch: Mover['move'] = async ({ parts, stores }) => {
+  const holds = (): boolean => true;
+  const work = new QueueWork({ ...parts, holds, share: () => 1 });
   const dispatcher = new ShardDispatcher(
-    { ...parts, timerStore: stores.timers, cursors: stores.cursors, holds: () => true },
+    { ...parts, timerStore: stores.timers, cursors: stores.cursors, work, holds },
     { shard: SHARD, from: FAKE_START - 1, savedCursor: FAKE_START - 1 },
   );
   await dispatcher.tick();
-  while (dispatcher.isBusy()) await parts.clock.sleep(1);
+  while (work.isBusy()) await parts.clock.sleep(1);
 };
 
 const overdue = jobRow(COHORT, 0, { runAt: FAKE_START });
@@ -141,6 +156,12 @@ const MOVERS: readonly Mover[] = [
     events: ['jobs.read', 'timers.writeDeadlines', ...ROUND],
   },
   {
+    what: 'a job claimed in a paused queue',
+    job: jobRow(COHORT, 0, { status: JobStatus.enqueued, enqueuedAt: FAKE_START }),
+    move: claimInVain,
+    events: ['jobs.read', 'timers.writeDue', ...ROUND],
+  },
+  {
     what: 'a job to be tried again',
     job: reported(),
     move: fail,
@@ -180,7 +201,7 @@ const MOVERS: readonly Mover[] = [
     what: 'a missed job',
     job: overdue,
     move: settle,
-    events: ['jobs.read', 'timers.writeDeadlines', ...ROUND, 'queue.publish'],
+    events: ['jobs.read', 'held.standing', 'timers.writeDeadlines', ...ROUND, 'queue.publish'],
   },
   {
     what: 'a waiting job whose message is gone',

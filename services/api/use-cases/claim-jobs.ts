@@ -5,10 +5,12 @@ import { isExpired } from '../../core/domain/life-cycle.ts';
 import { HEARTBEATS_PER_LEASE, SECOND_MS } from '../../core/domain/limits.ts';
 import type { EpochMs } from '../../core/domain/time.ts';
 import { CancelReason, type WaitingCanceller } from '../../core/moves/cancel-waiting.ts';
+import type { JobUnqueuer } from '../../core/moves/unqueue-job.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { JobReader, JobTerms, TermsReader } from '../../core/ports/job-store.ts';
 import type { Random } from '../../core/ports/random.ts';
 import type { Telemetry } from '../../core/ports/telemetry.ts';
+import type { QueueGate } from '../../core/queues/queue-gate.ts';
 import type { Rounds } from '../../core/rounds/rounds.ts';
 import type { Armed, Timers } from '../../core/timers/timers.ts';
 import type { DeadlineEntry } from '../../core/domain/operation.ts';
@@ -16,13 +18,15 @@ import type { ClaimedJobs } from './claimed-jobs.ts';
 import type { StartLags } from './start-lags.ts';
 import { problemOfRound, withStore } from './store-problems.ts';
 import type { ClaimedJob, ClaimItem } from './types.ts';
-import { attemptRefused, jobNotFound } from './worker-refusals.ts';
+import { attemptRefused, jobNotFound, queuePaused } from './worker-refusals.ts';
 
 export interface ClaimJobsParts {
   readonly rounds: Rounds;
   readonly reader: JobReader & TermsReader;
   readonly timers: Timers;
   readonly canceller: WaitingCanceller;
+  readonly unqueuer: JobUnqueuer;
+  readonly gate: Pick<QueueGate, 'isPaused'>;
   readonly claimed: ClaimedJobs;
   readonly startLags: Pick<StartLags, 'note'>;
   readonly clock: Clock;
@@ -59,7 +63,7 @@ export class JobClaimer {
     worker: string,
     read: ReadonlyMap<string, JobTerms> | undefined,
   ): Promise<readonly Result<ClaimedJob>[]> {
-    const { reader, timers, clock } = this.#parts;
+    const { reader, timers, gate, clock } = this.#parts;
     const terms = read ?? (await reader.readTerms(items.map((item) => item.jobId)));
     const startedAt = clock.now();
     const isEligible = (job: JobTerms | undefined, item: ClaimItem): job is JobTerms =>
@@ -71,11 +75,16 @@ export class JobClaimer {
       const job = rows.get(item.jobId) ?? terms.get(item.jobId);
       return isEligible(job, item) ? job : null;
     });
-    const deadlines = eligible.flatMap((job) => (job === null ? [] : [leaseDeadline(job, startedAt)]));
+    // Asked once: no job is claimed without the timer that was, or was not, written for it.
+    const paused = new Set(eligible.filter((job) => job !== null && gate.isPaused(job.queue)));
+    const deadlines = eligible.flatMap((job) =>
+      job === null || paused.has(job) ? [] : [leaseDeadline(job, startedAt)],
+    );
     const armed = deadlines.length === 0 ? null : await timers.armDeadlines(deadlines);
     return Promise.all(
       items.map(async (item, index) => {
         const job = eligible[index] ?? null;
+        if (job !== null && paused.has(job)) return withStore(() => this.#takeBack(job, item));
         if (job !== null && armed !== null) {
           return withStore(() => this.#claimOne(job, item, worker, startedAt, armed));
         }
@@ -116,6 +125,13 @@ export class JobClaimer {
     telemetry.observe('punctual_start_lag_seconds', lagMs / SECOND_MS, labels);
     startLags.note(row.queue, lagMs);
     return this.#answerClaimed(row, item.attempt, startedAt);
+  }
+
+  /** Handed out before its queue was paused. */
+  async #takeBack(job: JobTerms, item: ClaimItem): Promise<Result<ClaimedJob>> {
+    const outcome = await this.#parts.unqueuer.unqueue(job);
+    if (outcome.kind === 'lost') return this.#answerLost(outcome.row, item);
+    return refused(outcome.kind === 'applied' ? queuePaused(job.queue) : problemOfRound(outcome));
   }
 
   /** Past its expires_at a job is not started: the claim that finds it so cancels it. */

@@ -4,6 +4,7 @@ import { msBetween, type MonotonicMs } from '../../core/domain/time.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { JobTerms, TermsReader } from '../../core/ports/job-store.ts';
 import { BusError, type PulledMessage, type ReadyQueue } from '../../core/ports/ready-queue.ts';
+import type { QueueGate } from '../../core/queues/queue-gate.ts';
 import type { JobClaimer } from './claim-jobs.ts';
 import { isUndecided, withStore } from './store-problems.ts';
 import type { ClaimedJob, LeaseRequest } from './types.ts';
@@ -12,12 +13,15 @@ export interface LeaseJobsParts {
   readonly queue: ReadyQueue;
   readonly reader: TermsReader;
   readonly claimer: JobClaimer;
+  readonly gate: Pick<QueueGate, 'isPaused'>;
   readonly clock: Clock;
 }
 
 const READY_RETRY_AFTER_S = 2;
 /** When the store could not tell about a claim, its message comes again after this. */
 const GIVE_BACK_MS = SECOND_MS;
+/** Of a paused queue nothing is pulled; whether it was resumed is asked so often. */
+const PAUSED_LOOK_MS = SECOND_MS;
 
 /**
  * POST /queues/{queue}/lease: a worker's pull, claim and acknowledgement in one call, for workers without a NATS client. Each
@@ -36,6 +40,11 @@ export class JobLeaser {
       return await withStore(async () => {
         for (;;) {
           const waitMs = Math.max(0, request.waitMs - this.#sinceMs(startedAt));
+          if (this.#parts.gate.isPaused(request.queue)) {
+            if (waitMs === 0 || request.signal.aborted) return ok([]);
+            await this.#parts.clock.sleep(Math.min(waitMs, PAUSED_LOOK_MS), request.signal);
+            continue;
+          }
           const messages = await this.#parts.queue.pull({ ...request, waitMs });
           if (messages.length === 0) return ok([]);
           const claimed = await this.#claim(request, messages);

@@ -17,8 +17,6 @@ export interface ManageQueuesParts {
   readonly book: QueueBook;
   readonly queue: Pick<ReadyQueue, 'ensureQueue'>;
   readonly counters: Pick<QueueCounters, 'one' | 'of'>;
-  /** Whether dispatchers hold jobs back: else rates, limits and pauses are refused rather than kept without effect. */
-  readonly holdsBack: boolean;
   readonly trail: AuditTrail;
   readonly clock: Clock;
   readonly random: Random;
@@ -94,8 +92,8 @@ export class QueueManager {
         if (revision !== null && before.revision !== revision) return refused(changedMeanwhile(before));
         const next = nextOf(before);
         if (!next.ok) return next;
-        const unheld = this.#parts.holdsBack ? [] : heldBackBy(next.value);
-        if (unheld.length > 0) return refused(notObeyed(unheld));
+        const unobeyed = unobeyedIn(next.value);
+        if (unobeyed.length > 0) return refused(notObeyed(unobeyed));
         if (Object.keys(changedFields(before, next.value)).length === 0) return ok(before);
         if (before.revision === 0 && this.#parts.book.size() >= QUEUES_CONFIGURED_MAX) return refused(tooManyQueues());
         const changed = await this.#write(verb, before, next.value);
@@ -138,19 +136,10 @@ function changedMeanwhile({ queue, revision }: QueueSettings): Problem {
   };
 }
 
-/** The settings, by the names that callers use, that only a dispatcher which holds jobs back can obey. */
-function heldBackBy(settings: QueueSettings): readonly string[] {
-  const { ratePerS, burst, rampS, maxRunning, readyMax, maxWaiting, pause } = settings;
-  const held = {
-    rate_per_s: ratePerS,
-    burst,
-    ramp_s: rampS,
-    max_running: maxRunning,
-    ready_max: readyMax,
-    max_waiting: maxWaiting,
-    pause,
-  };
-  return Object.entries(held).flatMap(([name, value]) => (value === null ? [] : [name]));
+/** The settings, by the names that callers use, that nobody obeys yet: refused rather than kept without effect. */
+function unobeyedIn({ maxRunning, readyMax, maxWaiting }: QueueSettings): readonly string[] {
+  const unobeyed = { max_running: maxRunning, ready_max: readyMax, max_waiting: maxWaiting };
+  return Object.entries(unobeyed).flatMap(([name, value]) => (value === null ? [] : [name]));
 }
 
 function notObeyed(names: readonly string[]): Problem {

@@ -26,6 +26,13 @@ export function attemptRefused(row: JobRow, attempt: number): Problem {
   };
 }
 
+export function queuePaused(queue: string): Problem {
+  return {
+    code: 'queue_paused',
+    detail: `The queue ${queue} is paused. The job waits, and comes again once the queue is resumed. Leave it.`,
+  };
+}
+
 /** The attempt still stands in the row, yet Cassandra's clock refused the report: its deadline is over. */
 function ranOut(row: JobRow, attempt: number): boolean {
   return row.status === JobStatus.running && row.attempt === attempt;

@@ -7,7 +7,9 @@ import { BUS_REQUEST_TIMEOUT_MS, type BusLink } from './connection.ts';
 export class ConsumerMissing extends BusError {}
 
 export interface Pull {
-  /** The consumers' MSG.NEXT subjects, in the order in which they are taken from. */
+  /** What is taken from what is there, in this order, by the consumers' MSG.NEXT subjects. */
+  readonly steps: readonly { readonly consumer: string; readonly most: number }[];
+  /** All of them: while nothing is there, the first message of any is waited for. */
   readonly consumers: readonly string[];
   readonly max: number;
   readonly waitMs: number;
@@ -52,11 +54,11 @@ function answer(message: Msg, text: string): void {
   }
 }
 
-async function takeWaiting(link: BusLink, clock: Clock, { consumers, max, signal }: Pull): Promise<readonly Msg[]> {
+async function takeWaiting(link: BusLink, clock: Clock, { steps, max, signal }: Pull): Promise<readonly Msg[]> {
   const taken: Msg[] = [];
-  for (const consumer of consumers) {
+  for (const { consumer, most } of steps) {
     if (taken.length >= max || signal.aborted) break;
-    const poll = new Poll(link, [consumer], { batch: max - taken.length, no_wait: true });
+    const poll = new Poll(link, [consumer], { batch: Math.min(most, max - taken.length), no_wait: true });
     await poll.wait(clock, BUS_REQUEST_TIMEOUT_MS, () => poll.isOver(), signal);
     const answered = poll.isOver() || signal.aborted;
     taken.push(...(await poll.close()));

@@ -1,7 +1,9 @@
+import { LRUCache } from 'lru-cache';
 import { headers, nuid, type Msg } from '@nats-io/transport-node';
 import type { ConsumerConfig, MsgRequest, StreamConfig, StreamInfo } from '@nats-io/jetstream';
 import consumerSchema from '../../../schema/nats/ready-consumer.json' with { type: 'json' };
 import streamSchema from '../../../schema/nats/ready-stream.json' with { type: 'json' };
+import { prioritySteps } from '../contract/priority-turns.ts';
 import { PRIORITIES, type Priority } from '../domain/job-status.ts';
 import { msBetween, type EpochMs, type MonotonicMs } from '../domain/time.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -41,6 +43,7 @@ export interface ReadyQueueDependencies {
 const BATCH_MIN_MESSAGES = 100;
 /** The server's own bound. */
 const BATCH_MAX_MESSAGES = 1_000;
+const QUEUES_KNOWN_MAX = 1_000;
 /** How long a queue's consumers are taken to be still there. */
 const ENSURED_FOR_MS = 10_000;
 
@@ -64,6 +67,8 @@ export class JetStreamReadyQueue implements ReadyQueue {
   #streamSeen = false;
   /** When each consumer was made: another time on a later look tells that it was lost in between. */
   readonly #consumersSeen = new Map<string, string>();
+  /** How many messages were pulled from each queue: whose turn it is among the priorities. */
+  readonly #turns = new LRUCache<string, number>({ max: QUEUES_KNOWN_MAX });
   #ensuringStream: Promise<StreamInfo> | undefined;
 
   constructor(config: ReadyQueueConfig, { bus, clock, telemetry, log }: ReadyQueueDependencies) {
@@ -339,9 +344,21 @@ export class JetStreamReadyQueue implements ReadyQueue {
     }
   }
 
-  #take({ queue, priorities, max, waitMs, signal }: PullRequest): Promise<readonly Msg[]> {
-    const consumers = priorities.map((priority) => this.#names.nextSubject(queue, priority));
-    return pullMessages(this.#bus.link(), this.#clock, { consumers, max, waitMs, signal });
+  async #take({ queue, priorities, max, waitMs, signal }: PullRequest): Promise<readonly Msg[]> {
+    const subjectOf = (priority: Priority): string => this.#names.nextSubject(queue, priority);
+    const turn = this.#turns.get(queue) ?? 0;
+    const taken = await pullMessages(this.#bus.link(), this.#clock, {
+      steps: prioritySteps(priorities, max, turn).map(({ priority, most }) => ({
+        consumer: subjectOf(priority),
+        most,
+      })),
+      consumers: priorities.map(subjectOf),
+      max,
+      waitMs,
+      signal,
+    });
+    this.#turns.set(queue, turn + taken.length);
+    return taken;
   }
 
   #pulledOf(taken: readonly Msg[]): readonly PulledMessage[] {

@@ -23,6 +23,7 @@ export const TRANSITIONS: readonly Transition[] = [
   { from: null, event: 'create', to: 'scheduled', timer: 'due' },
   { from: null, event: 'create_due_now', to: 'enqueued', timer: 'due' },
   { from: 'scheduled', event: 'due', to: 'enqueued', timer: null },
+  { from: 'enqueued', event: 'unqueue', to: 'scheduled', timer: 'due' },
   { from: 'scheduled', event: 'cancel', to: 'cancelled', timer: null },
   { from: 'enqueued', event: 'cancel', to: 'cancelled', timer: null },
   { from: 'enqueued', event: 'claim', to: 'running', timer: 'deadline' },
@@ -55,6 +56,7 @@ export interface Transition {
     | 'create'
     | 'create_due_now'
     | 'due'
+    | 'unqueue'
     | 'cancel'
     | 'expire'
     | 'claim'

@@ -117,8 +117,36 @@ export const SECOND_LOOK_AFTER_MS = MINUTE_MS;
 
 // Dispatcher (section 7).
 export const TICK_MS = SECOND_MS;
+/** How often queues that had no turn are asked again: their turns come no less evenly than this. */
+export const BEAT_MS = SECOND_MS / 10;
 export const READ_AHEAD_MS = 2 * SECOND_MS;
 export const SHARD_ROWS_IN_MEMORY_MAX = 20_000;
+/** Of due rows fewer: a process scans many shards, and what cannot go on becomes held rows. */
+export const DUE_ROWS_IN_MEMORY_MAX = 2_000;
+/** What all shards of a process may have besides, together: one with very many rows a second reads them in few goes. */
+export const DUE_ROWS_POOL_MAX = 40_000;
+/** A shard whose rows must wait reads so many of the newest besides, so that nobody waits behind them. */
+export const NEWEST_ROWS_MAX = 500;
+/** Due rows of one queue and priority that one process keeps in memory until it is their turn; more become held rows. */
+export const TURN_ROWS_MAX = 20_000;
+/** Of a queue with a rate it keeps no more than this much of it. */
+export const TURN_AHEAD_MS = 2 * SECOND_MS;
+/** A due row that waited so long for its turn becomes a held row, so that the cursor can pass it. */
+export const TURN_WAIT_MAX_MS = 5 * SECOND_MS;
+/** What is taken from one queue before it is the next one's turn: one full round. */
+export const TURN_ROWS = COHORT_SIZE;
+/** Rounds, and rows in them, that one dispatcher has under way: what comes next waits no longer than these take. */
+export const MOVING_COHORTS_MAX = 256;
+export const MOVING_ROWS_MAX = 4_000;
+/** Held rows that are read ahead of their turn, and in one go. */
+export const HELD_AHEAD_MAX = 4_000;
+export const HELD_PAGE_ROWS = 1_000;
+/** How often drained hours of held rows are looked for. */
+export const HELD_DROP_EVERY_MS = 30 * SECOND_MS;
+/** Due rows that one process is writing as held rows at a time. */
+export const HOLDING_MAX = 10_000;
+/** An hour of held rows is closed so long after its end: no due row is passed over into it any more. */
+export const HELD_HOUR_CLOSED_MS = 10 * MINUTE_MS;
 /** How long a due row whose job is not there yet is looked at again. */
 export const ABSENT_JOB_GRACE_MS = 10 * SECOND_MS;
 /** How long a failed publish is tried again before the second look owns it. */

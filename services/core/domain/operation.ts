@@ -11,6 +11,7 @@ import type { EpochMs } from './time.ts';
 export type Operation =
   | Create
   | Enqueue
+  | Unqueue
   | Claim
   | Heartbeat
   | Succeed
@@ -37,6 +38,13 @@ export interface Enqueue {
   readonly runAtMost: EpochMs;
   readonly attempt: number;
   readonly enqueuedAt: EpochMs;
+}
+
+/** enqueued -> scheduled, its time as it was: its queue is paused. The attempt stands, so a message of it that is left is no other. */
+export interface Unqueue {
+  readonly edge: 'unqueue';
+  readonly jobId: string;
+  readonly attempt: number;
 }
 
 /** enqueued -> running as attempt + 1. Cassandra's clock sets lease_until and deadline_at. */
@@ -195,6 +203,7 @@ export function judgeCondition(operation: Operation, row: ConditionColumns | und
           row.runAt !== undefined &&
           row.runAt <= operation.runAtMost,
       );
+    case 'unqueue':
     case 'claim':
       return verdict(row.status === JobStatus.enqueued && row.attempt === operation.attempt);
     case 'heartbeat':
@@ -249,6 +258,9 @@ export function bearsMark(operation: Operation, row: JobRow | undefined): boolea
         row.attempt === operation.attempt &&
         row.status !== JobStatus.scheduled
       );
+    case 'unqueue':
+      // Whoever did it: it waits for its dispatcher.
+      return row.status === JobStatus.scheduled && row.attempt === operation.attempt;
     case 'claim': {
       const start = row.starts.get(operation.attempt + 1);
       return start !== undefined && start.claimId === operation.claimId;
@@ -305,6 +317,7 @@ export function operationBytes(operation: Operation): number {
     case 'replay':
       return fixed + 300 + (operation.changes.payloadBytes ?? 0);
     case 'enqueue':
+    case 'unqueue':
     case 'claim':
     case 'cancel':
     case 'request_cancel':

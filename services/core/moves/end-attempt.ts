@@ -118,7 +118,10 @@ export class AttemptEnder {
 }
 
 /** The due row of a job that waits for `runAt` with the attempt it has. */
-export function dueEntryOf(row: JobRow, runAt: number): DueEntry {
+export function dueEntryOf(
+  row: Pick<JobRow, 'jobId' | 'shard' | 'queue' | 'priority' | 'attempt'>,
+  runAt: number,
+): DueEntry {
   const { jobId, shard, queue, priority, attempt } = row;
   return { jobId, shard, runAt, queue, priority, attempt, direct: false };
 }

@@ -15,6 +15,10 @@ export interface HeldPlace {
   readonly jobId: string;
 }
 
+export function compareHeldPlaces(one: HeldPlace, other: HeldPlace): number {
+  return one.runAt - other.runAt || (one.jobId < other.jobId ? -1 : one.jobId > other.jobId ? 1 : 0);
+}
+
 export interface HeldHour extends HeldLaneKey {
   /** The UTC hour of the rows' run_at. */
   readonly hour: EpochMs;
@@ -36,8 +40,8 @@ export interface HeldStore {
   hours(shard: number): Promise<readonly HeldHour[]>;
   /** At most `limit` rows of the hour after the place, oldest first. */
   read(hour: HeldHour, after: HeldPlace, limit: number): Promise<readonly DueEntry[]>;
-  /** The ids of the jobs that have a row from one place to another, both included, within one hour. */
-  standing(hour: HeldHour, from: HeldPlace, to: HeldPlace): Promise<ReadonlySet<string>>;
+  /** Where rows stand from one place to another, both included, within one hour. */
+  standing(hour: HeldHour, from: HeldPlace, to: HeldPlace): Promise<readonly HeldPlace[]>;
   /** How many rows the hour has after the place. */
   count(hour: HeldHour, after: HeldPlace): Promise<number>;
   /** Deletes all rows of the hour, then the mark that it has some. */

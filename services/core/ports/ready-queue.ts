@@ -23,7 +23,7 @@ export interface ReadyConsumer {
 
 export interface PullRequest {
   readonly queue: string;
-  /** In the order in which they are taken. */
+  /** In the order in which they are taken; of ten messages one at least is of each later one that waits. */
   readonly priorities: readonly Priority[];
   readonly max: number;
   /** How long to wait for a first message when none is there. */

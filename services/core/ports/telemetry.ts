@@ -35,7 +35,12 @@ export interface HistogramLabels {
   punctual_http_request_duration_seconds: { route: string; method: string; status: string };
 }
 
+/** Why due jobs of a queue wait in held rows: for the others' turns, in the case of `share`. */
+export type HoldReason = 'paused' | 'rate' | 'stream_full' | 'share';
+
 export interface GaugeLabels {
+  punctual_queue_held: { queue: string; reason: HoldReason };
+  punctual_queue_held_oldest_age_seconds: { queue: string };
   punctual_oldest_due_age_seconds: { shard: string };
   punctual_second_look_lag_seconds: { shard: string };
   punctual_shards_owned: { role: ShardRole };

@@ -16,6 +16,8 @@ export interface TimerRange {
   readonly bucket: EpochMs;
   /** Inclusive. */
   readonly from: EpochMs;
+  /** Of the rows at `from` only those behind this id; absent: all of them. */
+  readonly afterId?: string;
   /** Inclusive. */
   readonly to: EpochMs;
 }

@@ -19,6 +19,11 @@ export class QueueGate {
     this.#queue = parts.queue;
   }
 
+  /** Whether nothing of it may be started, not even what was handed to the ready stream already. */
+  isPaused(queue: string): boolean {
+    return this.#book.isPaused(queue);
+  }
+
   isOpen(subject: { readonly queue: string; readonly priority: Priority }): boolean {
     const { ratePerS, maxRunning } = this.#book.settingsOf(subject.queue);
     return (

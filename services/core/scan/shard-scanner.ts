@@ -1,13 +1,17 @@
 import { Heap } from 'heap-js';
 import { bucketOf } from '../domain/bucket.ts';
-import { MINUTE_MS, SECOND_MS, TRAILING_EDGE_MS } from '../domain/limits.ts';
+import { MINUTE_MS, NEWEST_ROWS_MAX, SECOND_MS, TRAILING_EDGE_MS, TURN_ROWS } from '../domain/limits.ts';
 import type { EpochMs } from '../domain/time.ts';
 import type { TimerRange } from '../ports/timer-store.ts';
+import type { RowPool } from './row-pool.ts';
 
 export interface ScanSource<Row> {
   read(range: TimerRange): AsyncIterable<readonly Row[]>;
   at(row: Row): EpochMs;
-  key(row: Row): string;
+  /** Rows are read in the order of time and id. */
+  id(row: Row): string;
+  /** Rows of different lanes take turns in being fired; absent: all are of one. */
+  lane?(row: Row): string;
 }
 
 /** A row in the scanner's hands. */
@@ -26,25 +30,34 @@ interface Entry<Row> extends Held<Row> {
   /** When to fire it: `at`, or later after a first attempt. */
   fireAt: EpochMs;
   settled: boolean;
+  readonly lane: string;
 }
 
 /**
  * Reads one shard's timer rows (due or deadlines) from a cursor on: everything once, and again whatever was read less than a
  * trailing edge after its time (rule 5: a row may land behind its reader, who may also stand still); what lies ahead goes into
  * a heap to be fired at its millisecond. A row stays in the scanner's custody until it is settled, and the position that may
- * be saved never passes a row in custody. At most `capacity` rows are held; beyond it reading stops and goes on as rows are
- * settled.
+ * be saved never passes a row in custody. At most `capacity` rows are held, and what
+ * the pool has room for; beyond it reading stops and goes on as rows are settled, and meanwhile some of the newest rows are read besides, so that they do not wait behind a flood.
  */
 export class ShardScanner<Row> {
   readonly #source: ScanSource<Row>;
   readonly #shard: number;
   readonly #readAheadMs: number;
   readonly #capacity: number;
+  readonly #pool: RowPool | null;
+  /** Of the rows held so many have their room from the pool. */
+  #borrowed = 0;
   /** Where the next read begins: all before it was read at least a trailing edge after its time. */
   #from: EpochMs;
-  readonly #toFire = new Heap<Entry<Row>>((a, b) => a.fireAt - b.fireAt);
+  /** Of the rows at that time it begins behind this id. */
+  #fromId = '';
+  /** By lane, in the order of their turns. */
+  readonly #toFire = new Map<string, Heap<Entry<Row>>>();
   readonly #custody = new Heap<Entry<Row>>((a, b) => a.at - b.at);
   #held = 0;
+  /** The last read stopped for want of room. */
+  #isFull = false;
   /** Keys read and not yet out of reach of a read, by the second of their time. */
   readonly #seen = new Map<number, Set<string>>();
 
@@ -55,12 +68,14 @@ export class ShardScanner<Row> {
     from: EpochMs;
     readAheadMs: number;
     capacity: number;
+    pool?: RowPool;
   }) {
     this.#source = parts.source;
     this.#shard = parts.shard;
     this.#from = parts.from;
     this.#readAheadMs = parts.readAheadMs;
     this.#capacity = parts.capacity;
+    this.#pool = parts.pool ?? null;
   }
 
   /**
@@ -71,39 +86,49 @@ export class ShardScanner<Row> {
   async read(now: EpochMs, afterMinute: () => void | Promise<void>): Promise<void> {
     const to = now + this.#readAheadMs;
     // A wall clock that was set back: what is written now lies before what was read.
-    let from = Math.min(this.#from, now - TRAILING_EDGE_MS);
-    this.#forgetBefore(from);
+    if (now - TRAILING_EDGE_MS < this.#from) this.#goOnAt(now - TRAILING_EDGE_MS, '');
+    this.#forgetBefore(this.#from);
+    this.#isFull = false;
+    let [from, afterId] = [this.#from, this.#fromId];
     while (from <= to) {
-      const bucket = bucketOf(from);
-      const last = Math.min(to, bucket + MINUTE_MS - 1);
-      for await (const page of this.#source.read({ shard: this.#shard, bucket, from, to: last })) {
-        for (const row of page) {
-          if (this.#take(row, now) !== 'full') continue;
-          this.#hasReadTo(this.#source.at(row), now);
-          await afterMinute();
-          return;
-        }
+      const last = Math.min(to, endOfMinute(from));
+      const stop = await this.#readMinute({ from, afterId, to: last }, now);
+      if (stop !== null) {
+        this.#isFull = true;
+        await afterMinute();
+        await this.#readNewest(Math.max(stop + 1, now - SECOND_MS), to, now);
+        return;
       }
-      from = last + 1;
-      this.#hasReadTo(from, now);
+      [from, afterId] = [last + 1, ''];
+      this.#hasReadTo(from, '', now);
       await afterMinute();
     }
   }
 
-  /** Takes a row that somebody told of (a hint). False when it was known already, or there is no room: a read will find it. */
-  add(row: Row, now: EpochMs): boolean {
-    return this.#take(row, now) === 'taken';
+  /** Whether a read that stopped for want of room would get somewhere now. */
+  hasRoomAgain(): boolean {
+    const poolRoom = this.#pool?.room ?? 0;
+    return this.#isFull && (this.#held <= this.#capacity / 2 || poolRoom >= this.#capacity);
   }
 
-  /** Rows whose time has come, oldest first; they stay in custody until settled or put back. */
+  /** Takes a row that somebody told of (a hint). False when it was known already, or there is no room: a read will find it. */
+  add(row: Row, now: EpochMs): boolean {
+    return this.#take(row, now, { isAhead: true }) === 'taken';
+  }
+
+  /** Rows whose time has come, by turns of the lanes, oldest first in each; in custody until settled or put back. */
   takeDue(now: EpochMs, most: number): readonly Held<Row>[] {
     const taken: Entry<Row>[] = [];
-    for (;;) {
-      const first = this.#toFire.peek();
-      if (first === undefined || first.fireAt > now || taken.length >= most) return taken;
-      this.#toFire.pop();
-      taken.push(first);
+    for (let before = -1; taken.length > before;) {
+      before = taken.length;
+      for (const [lane, heap] of [...this.#toFire]) {
+        const count = takeFrom(heap, now, Math.min(TURN_ROWS, most - taken.length), taken);
+        if (count === 0) continue;
+        this.#toFire.delete(lane);
+        if (heap.length > 0) this.#toFire.set(lane, heap);
+      }
     }
+    return taken;
   }
 
   /** The job has its own later timer, or none is needed any more. */
@@ -112,6 +137,7 @@ export class ShardScanner<Row> {
     if (entry.settled) return;
     entry.settled = true;
     this.#held -= 1;
+    if (this.#borrowed > 0) this.#giveBack(1);
     if (this.#custody.length > 2 * this.#held + SETTLED_KEPT_MAX) this.#dropSettled();
   }
 
@@ -119,12 +145,17 @@ export class ShardScanner<Row> {
   putBack(held: Held<Row>, fireAt: EpochMs): void {
     const entry = held as Entry<Row>;
     entry.fireAt = fireAt;
-    this.#toFire.push(entry);
+    this.#fireLater(entry);
   }
 
   /** When the next row has to be fired; null when none is held for firing. */
   nextFireAt(): EpochMs | null {
-    return this.#toFire.peek()?.fireAt ?? null;
+    let next: EpochMs | null = null;
+    for (const heap of this.#toFire.values()) {
+      const at = heap.peek()?.fireAt ?? null;
+      if (at !== null && (next === null || at < next)) next = at;
+    }
+    return next;
   }
 
   /** The time of the oldest row in custody; null when there is none. */
@@ -142,23 +173,86 @@ export class ShardScanner<Row> {
     return Math.min(this.#from, this.oldest() ?? Infinity);
   }
 
-  #hasReadTo(end: EpochMs, now: EpochMs): void {
-    this.#from = Math.min(end, now - TRAILING_EDGE_MS);
+  /** The time of the row that there was no room for; null when all are read. */
+  async #readMinute(
+    { from, afterId, to }: { readonly from: EpochMs; readonly afterId: string; readonly to: EpochMs },
+    now: EpochMs,
+  ): Promise<EpochMs | null> {
+    let [at, id] = [from, afterId];
+    try {
+      for await (const page of this.#source.read({ shard: this.#shard, bucket: bucketOf(from), from, afterId, to })) {
+        for (const row of page) {
+          if (this.#take(row, now, {}) === 'full') return this.#source.at(row);
+          [at, id] = [this.#source.at(row), this.#source.id(row)];
+        }
+      }
+      return null;
+    } finally {
+      this.#hasReadTo(at, id, now);
+    }
   }
 
-  #take(row: Row, now: EpochMs): 'taken' | 'known' | 'full' {
+  /** Past the rows that wait for room; those that are read here are known when the reading comes to them. */
+  async #readNewest(start: EpochMs, to: EpochMs, now: EpochMs): Promise<void> {
+    for (let from = start; from <= to; from = endOfMinute(from) + 1) {
+      const range = { shard: this.#shard, bucket: bucketOf(from), from, to: Math.min(to, endOfMinute(from)) };
+      for await (const page of this.#source.read(range)) {
+        for (const row of page) if (this.#take(row, now, { isAhead: true, more: NEWEST_ROWS_MAX }) === 'full') return;
+      }
+    }
+  }
+
+  /** What was read less than a trailing edge after its time is read again. */
+  #hasReadTo(at: EpochMs, id: string, now: EpochMs): void {
+    if (at < now - TRAILING_EDGE_MS) this.#goOnAt(at, id);
+    else this.#goOnAt(now - TRAILING_EDGE_MS, '');
+  }
+
+  #goOnAt(at: EpochMs, id: string): void {
+    this.#from = at;
+    this.#fromId = id;
+  }
+
+  /** @param more rows than its own capacity are room enough. @param isAhead of where the reading is. */
+  #take(
+    row: Row,
+    now: EpochMs,
+    { more = 0, isAhead = false }: { readonly more?: number; readonly isAhead?: boolean },
+  ): 'taken' | 'known' | 'full' {
     const at = this.#source.at(row);
-    const key = this.#source.key(row);
+    const key = `${this.#source.id(row)} ${at}`;
     const second = Math.floor(at / SECOND_MS);
-    const keys = this.#seen.get(second) ?? new Set<string>();
-    if (keys.has(key)) return 'known';
-    if (this.#held >= this.#capacity) return 'full';
-    this.#seen.set(second, keys.add(key));
-    const entry: Entry<Row> = { row, at, key, late: at < now - TRAILING_EDGE_MS, fireAt: at, settled: false };
+    const late = at < now - TRAILING_EDGE_MS;
+    const keys = this.#seen.get(second);
+    if (keys?.has(key) === true) return 'known';
+    if (this.#held - this.#borrowed >= this.#capacity + more) {
+      if (this.#pool?.take() !== true) return 'full';
+      this.#borrowed += 1;
+    }
+    // The reading goes on behind a late row, and does not meet it again.
+    if (isAhead || !late) this.#seen.set(second, (keys ?? new Set<string>()).add(key));
+    const lane = this.#source.lane?.(row) ?? '';
+    const entry: Entry<Row> = { row, at, key, lane, late, fireAt: at, settled: false };
     this.#held += 1;
-    this.#toFire.push(entry);
+    this.#fireLater(entry);
     this.#custody.push(entry);
     return 'taken';
+  }
+
+  /** The shard is somebody else's now. */
+  close(): void {
+    this.#giveBack(this.#borrowed);
+  }
+
+  #giveBack(rows: number): void {
+    this.#borrowed -= rows;
+    this.#pool?.giveBack(rows);
+  }
+
+  #fireLater(entry: Entry<Row>): void {
+    const heap = this.#toFire.get(entry.lane) ?? new Heap<Entry<Row>>((a, b) => a.fireAt - b.fireAt);
+    heap.push(entry);
+    this.#toFire.set(entry.lane, heap);
   }
 
   #dropSettled(): void {
@@ -169,4 +263,18 @@ export class ShardScanner<Row> {
     const second = Math.floor(from / SECOND_MS);
     for (const known of this.#seen.keys()) if (known < second) this.#seen.delete(known);
   }
+}
+
+function endOfMinute(at: EpochMs): EpochMs {
+  return bucketOf(at) + MINUTE_MS - 1;
+}
+
+function takeFrom<Row>(heap: Heap<Entry<Row>>, now: EpochMs, most: number, into: Entry<Row>[]): number {
+  let count = 0;
+  for (let first = heap.peek(); first !== undefined && first.fireAt <= now && count < most; first = heap.peek()) {
+    heap.pop();
+    into.push(first);
+    count += 1;
+  }
+  return count;
 }

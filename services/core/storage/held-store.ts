@@ -52,7 +52,8 @@ export function createHeldStore(session: Session): HeldStore {
       }));
     },
     async standing(hour, from, to) {
-      return new Set((await session.read(readStanding(hour, from, to))).map((row) => text(row, 'job_id')));
+      const rows = await session.read(readStanding(hour, from, to));
+      return rows.map((row) => ({ runAt: time(row, 'run_at'), jobId: text(row, 'job_id') }));
     },
     async count(hour, after) {
       const [row] = await session.read(countHeld(hour, after));

@@ -39,6 +39,8 @@ export const HISTOGRAMS: Readonly<Record<keyof HistogramLabels, HistogramDefinit
 
 export const GAUGES: Readonly<Record<keyof GaugeLabels, string>> = {
   punctual_oldest_due_age_seconds: 'Age of the oldest due job that is neither enqueued nor held',
+  punctual_queue_held: 'Due jobs that wait until their queue takes them, by what it is that holds them',
+  punctual_queue_held_oldest_age_seconds: 'Age of the oldest of them',
   punctual_second_look_lag_seconds: 'How far the second look at closed minutes is behind',
   punctual_shards_owned: 'Shards that this process owns',
   punctual_shards_unowned: 'Shards that nobody owns',

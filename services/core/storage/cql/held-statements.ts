@@ -14,7 +14,7 @@ const READ_HELD = `
   WHERE shard = ? AND queue = ? AND priority = ? AND hour = ? AND (run_at, job_id) > (?, ?) LIMIT ?`;
 
 const READ_STANDING = `
-  SELECT job_id FROM held
+  SELECT run_at, job_id FROM held
   WHERE shard = ? AND queue = ? AND priority = ? AND hour = ? AND (run_at, job_id) >= (?, ?) AND (run_at, job_id) <= (?, ?)`;
 
 const COUNT_HELD = `

@@ -15,6 +15,7 @@ import {
   type Replay,
   type RequestCancel,
   type Succeed,
+  type Unqueue,
 } from '../../domain/operation.ts';
 import { cohortOf } from '../../domain/ids.ts';
 import {
@@ -46,6 +47,11 @@ const ENQUEUE = `
   UPDATE jobs SET status = 'enqueued', enqueued_at = ?
   WHERE cohort = ? AND job_id = ?
   IF status = 'scheduled' AND queue = ? AND attempt = ? AND run_at <= ?`;
+
+const UNQUEUE = `
+  UPDATE jobs SET status = 'scheduled', enqueued_at = null
+  WHERE cohort = ? AND job_id = ?
+  IF status = 'enqueued' AND attempt = ?`;
 
 function claimCql(history: string): string {
   return `
@@ -133,6 +139,7 @@ export const JOB_STATEMENTS: readonly string[] = [
   CREATE,
   CREATE_PLAIN,
   ENQUEUE,
+  UNQUEUE,
   CLAIM,
   CLAIM_AND_FORGET,
   HEARTBEAT,
@@ -166,6 +173,8 @@ export function operationStatement(operation: Operation): Bound {
       return create(operation);
     case 'enqueue':
       return enqueue(operation);
+    case 'unqueue':
+      return unqueue(operation);
     case 'claim':
       return claim(operation);
     case 'heartbeat':
@@ -203,6 +212,10 @@ function enqueue(operation: Enqueue): Bound {
       timestamp(operation.runAtMost),
     ],
   };
+}
+
+function unqueue(operation: Unqueue): Bound {
+  return { cql: UNQUEUE, values: [...key(operation), operation.attempt] };
 }
 
 function claim(operation: Claim): Bound {

@@ -12,13 +12,13 @@ const WRITE_DUE = `
 
 const READ_DUE = `
   SELECT shard, run_at, job_id, queue, priority, attempt, direct FROM due
-  WHERE shard = ? AND bucket = ? AND run_at >= ? AND run_at <= ?`;
+  WHERE shard = ? AND bucket = ? AND (run_at, job_id) > (?, ?) AND (run_at, job_id) <= (?, ?)`;
 
 const WRITE_DEADLINE = `INSERT INTO deadlines (shard, bucket, at, job_id, published_at) VALUES (?, ?, ?, ?, ?)`;
 
 const READ_DEADLINES = `
   SELECT shard, at, job_id, published_at FROM deadlines
-  WHERE shard = ? AND bucket = ? AND at >= ? AND at <= ?`;
+  WHERE shard = ? AND bucket = ? AND (at, job_id) > (?, ?) AND (at, job_id) <= (?, ?)`;
 
 /** The write's timestamp is the position itself, so that of two saves the further one stands, whoever came last. */
 const SAVE_CURSOR = `INSERT INTO cursors (role, shard, version, position) VALUES (?, ?, ?, ?) USING TIMESTAMP ?`;
@@ -85,6 +85,7 @@ export function loadCursor(role: CursorRole, shard: number): Bound {
   return { cql: LOAD_CURSOR, values: [role, shard, CURSOR_VERSION] };
 }
 
-function rangeValues(range: TimerRange): unknown[] {
-  return [range.shard, timestamp(range.bucket), timestamp(range.from), timestamp(range.to)];
+/** No id is empty, and none has a character behind ~. */
+function rangeValues({ shard, bucket, from, afterId = '', to }: TimerRange): unknown[] {
+  return [shard, timestamp(bucket), timestamp(from), afterId, timestamp(to), '~'];
 }

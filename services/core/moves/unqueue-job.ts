@@ -1,0 +1,32 @@
+import type { JobRow } from '../domain/job.ts';
+import { QUEUE_SETTINGS_EVERY_MS } from '../domain/limits.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { RoundOutcome, Rounds } from '../rounds/rounds.ts';
+import type { Timers } from '../timers/timers.ts';
+import { dueEntryOf } from './end-attempt.ts';
+
+/**
+ * Takes a job of a paused queue back from the ready stream: for whoever comes across it there, once its message is gone or
+ * about to go. It waits for the dispatcher again, under its own time.
+ */
+export class JobUnqueuer {
+  readonly #rounds: Rounds;
+  readonly #timers: Timers;
+  readonly #clock: Clock;
+
+  constructor(parts: { rounds: Rounds; timers: Timers; clock: Clock }) {
+    this.#rounds = parts.rounds;
+    this.#timers = parts.timers;
+    this.#clock = parts.clock;
+  }
+
+  /** Lost where the job does not wait any more. Throws StoreError when the timer could not be written; nothing changed then. */
+  async unqueue(job: Pick<JobRow, 'jobId' | 'shard' | 'queue' | 'priority' | 'attempt'>): Promise<RoundOutcome> {
+    // By then every dispatcher knows of the pause, and holds the row without a look at the job, which may still be enqueued.
+    const at = this.#clock.now() + QUEUE_SETTINGS_EVERY_MS;
+    const armed = await this.#timers.armDue([dueEntryOf(job, at)]);
+    const outcome = await this.#rounds.submit({ edge: 'unqueue', jobId: job.jobId, attempt: job.attempt });
+    if (outcome.kind !== 'not_written') await this.#timers.afterRound(armed.chosenAt, [job]);
+    return outcome;
+  }
+}

@@ -1,0 +1,83 @@
+import type { Priority } from '../core/domain/job-status.ts';
+import { BEAT_MS, SECOND_MS, TURN_AHEAD_MS, TURN_ROWS_MAX } from '../core/domain/limits.ts';
+import { burstOf, rateAt, type QueueSettings } from '../core/domain/queue-settings.ts';
+import { TokenBucket } from '../core/domain/token-bucket.ts';
+import type { ReadyPublisher } from '../core/moves/ready-publisher.ts';
+import type { Clock } from '../core/ports/clock.ts';
+import type { HoldReason } from '../core/ports/telemetry.ts';
+import type { QueueBook } from '../core/queues/queue-book.ts';
+
+export interface Subject {
+  readonly queue: string;
+  readonly priority: Priority;
+}
+
+/** What a queue allows this process now: its share of the rate, and the room it has. */
+export class QueueAllowance {
+  readonly #book: QueueBook;
+  readonly #publisher: ReadyPublisher;
+  readonly #clock: Clock;
+  readonly #share: (queue: string) => number;
+  readonly #buckets = new Map<string, TokenBucket>();
+
+  constructor(parts: {
+    book: QueueBook;
+    publisher: ReadyPublisher;
+    clock: Clock;
+    /** This process's part of the queue, 0 to 1. */
+    share: (queue: string) => number;
+  }) {
+    this.#book = parts.book;
+    this.#publisher = parts.publisher;
+    this.#clock = parts.clock;
+    this.#share = parts.share;
+  }
+
+  /** How many jobs of a subject may wait for their turn here: 0 while none can have one. */
+  waitingMax(subject: Subject): number {
+    const settings = this.#book.settingsOf(subject.queue);
+    if (this.#book.isPaused(subject.queue) || this.#publisher.isFull(subject)) return 0;
+    const rate = this.#rateOf(settings);
+    if (rate === null) return TURN_ROWS_MAX;
+    return Math.max(1, Math.ceil((rate.perS * TURN_AHEAD_MS) / SECOND_MS));
+  }
+
+  /** Why jobs of a subject are held, if some are. */
+  reasonOf(subject: Subject): HoldReason {
+    if (this.#book.isPaused(subject.queue)) return 'paused';
+    if (this.#publisher.isFull(subject)) return 'stream_full';
+    return this.#rateOf(this.#book.settingsOf(subject.queue)) === null ? 'share' : 'rate';
+  }
+
+  /** How many jobs of the queue may go on now, at most `most`. */
+  take(queue: string, most: number): number {
+    const rate = this.#rateOf(this.#book.settingsOf(queue));
+    if (rate === null) {
+      this.#buckets.delete(queue);
+      return most;
+    }
+    return this.#bucketOf(queue).take(most, this.#clock.monotonic(), rate);
+  }
+
+  /** Of what was taken so many did not start. */
+  giveBack(queue: string, count: number): void {
+    this.#buckets.get(queue)?.giveBack(count);
+  }
+
+  #rateOf(settings: QueueSettings): { readonly perS: number; readonly burst: number } | null {
+    const perS = rateAt(settings, this.#clock.now());
+    if (perS === null) return null;
+    const share = this.#share(settings.queue);
+    // What is earned between two beats must not be lost over a small burst.
+    const betweenBeats = (2 * BEAT_MS * perS * share) / SECOND_MS;
+    return { perS: perS * share, burst: Math.max(1, burstOf(settings) * share, betweenBeats) };
+  }
+
+  #bucketOf(queue: string): TokenBucket {
+    const known = this.#buckets.get(queue);
+    if (known !== undefined) return known;
+    const bucket = new TokenBucket(this.#clock.monotonic());
+    this.#buckets.set(queue, bucket);
+    return bucket;
+  }
+}

@@ -1,0 +1,101 @@
+import { DUE_ROWS_POOL_MAX } from '../core/domain/limits.ts';
+import type { WaitingCanceller } from '../core/moves/cancel-waiting.ts';
+import type { ReadyPublisher } from '../core/moves/ready-publisher.ts';
+import type { Clock } from '../core/ports/clock.ts';
+import type { HeldStore } from '../core/ports/held-store.ts';
+import type { JobReader } from '../core/ports/job-store.ts';
+import type { Log, Telemetry } from '../core/ports/telemetry.ts';
+import type { QueueBook } from '../core/queues/queue-book.ts';
+import type { Rounds } from '../core/rounds/rounds.ts';
+import { RowPool } from '../core/scan/row-pool.ts';
+import type { Timers } from '../core/timers/timers.ts';
+import type { DueJob } from './due-job.ts';
+import { DueMover } from './due-mover.ts';
+import { HeldGauges } from './held-gauges.ts';
+import { HeldJobs } from './held-jobs.ts';
+import { QueueAllowance } from './queue-allowance.ts';
+import { QueueTurns } from './queue-turns.ts';
+
+export interface QueueWorkParts {
+  readonly heldStore: HeldStore;
+  readonly rounds: Rounds;
+  readonly reader: JobReader;
+  readonly timers: Timers;
+  readonly publisher: ReadyPublisher;
+  readonly canceller: WaitingCanceller;
+  readonly queueBook: QueueBook;
+  readonly clock: Clock;
+  readonly telemetry: Telemetry;
+  readonly log: Log;
+  /** Whether our lease on a shard certainly stands. */
+  readonly holds: (shard: number) => boolean;
+  /** This process's part of a queue, 0 to 1. */
+  readonly share: (queue: string) => number;
+}
+
+/**
+ * The way of due jobs through their queues, for all shards of this process together: offered, they have their turn soon, or
+ * become held rows; those come back when their queue has turns for them.
+ */
+export class QueueWork {
+  readonly held: HeldJobs;
+  /** For due rows that more than fill their shard's own room. */
+  readonly rowPool = new RowPool(DUE_ROWS_POOL_MAX);
+  readonly #mover: DueMover;
+  readonly #turns: QueueTurns;
+  readonly #gauges: HeldGauges;
+  readonly #clock: Clock;
+
+  constructor(parts: QueueWorkParts) {
+    const { publisher, clock, log, holds } = parts;
+    const mover = new DueMover(parts);
+    const allowance = new QueueAllowance({ book: parts.queueBook, publisher, clock, share: parts.share });
+    const turns = new QueueTurns({ allowance, enqueue: (job) => mover.enqueue(job), publisher, clock });
+    this.held = new HeldJobs({ store: parts.heldStore, reader: parts.reader, mover, turns, clock, log, holds });
+    this.#mover = mover;
+    this.#turns = turns;
+    this.#gauges = new HeldGauges({ telemetry: parts.telemetry, reasonOf: (subject) => allowance.reasonOf(subject) });
+    this.#clock = clock;
+  }
+
+  /** How many more jobs may be offered at once: all of them could become held rows. */
+  room(): number {
+    return this.held.room();
+  }
+
+  /** Never rejects: what cannot go on now comes again. */
+  offer(jobs: readonly DueJob[]): void {
+    this.held.hold(jobs.filter((job) => this.held.hasWaiting(job.row) || !this.#turns.offer(job)));
+  }
+
+  /** For jobs that somebody has mostly handled before. Never rejects. */
+  async offerLate(jobs: readonly DueJob[]): Promise<void> {
+    this.offer(await this.#mover.sift(jobs));
+  }
+
+  /** For a job that is enqueued and could not be published. */
+  publish(job: DueJob): void {
+    void this.#mover.publish(job);
+  }
+
+  /** Several times a second: turns for queues that had to rest, and held rows for those that have turns. */
+  beat(): void {
+    this.#turns.beat();
+    this.held.feed();
+  }
+
+  /** Each second. */
+  measure(): void {
+    this.#gauges.show(this.held.depths(), this.#clock.now());
+  }
+
+  /** Whether something is half-way: between its turn and the acknowledgement of its message, or being written as held. */
+  isBusy(): boolean {
+    return this.#mover.isBusy() || this.held.isBusy();
+  }
+
+  /** Before a graceful end: nobody has a turn any more. */
+  close(): void {
+    this.#turns.close();
+  }
+}

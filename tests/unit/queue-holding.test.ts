@@ -1,0 +1,264 @@
+// Design section 7: what a queue does not take at its time becomes held rows, and nobody else waits for it.
+
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { JobStatus } from '../../services/core/domain/job-status.ts';
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../services/core/domain/limits.ts';
+import { DispatchWorld, type WorldOptions } from '../support/dispatch-world.ts';
+
+const FLOOD = 25_000;
+
+async function world(options: WorldOptions = {}): Promise<DispatchWorld> {
+  const made = new DispatchWorld(options);
+  await made.start();
+  return made;
+}
+
+function cursorsOf({ core, shards }: DispatchWorld): readonly number[] {
+  return Array.from({ length: shards }, (_, shard) => core.stores.positions.get(`dispatch ${shard}`) ?? 0);
+}
+
+function ids(jobs: readonly { readonly jobId: string }[]): readonly string[] {
+  return jobs.map(({ jobId }) => jobId).toSorted();
+}
+
+describe('a paused queue', () => {
+  it('holds what is due, lets the cursor go on, and starts each job once when it is resumed', async () => {
+    const w = await world();
+    await w.configure('flood', { pause: { at: w.now, reason: null, until: null } });
+    const jobs = w.schedule(500, { queue: 'flood', inMs: 500 });
+    await w.run(10);
+    assert.equal(w.count('flood', JobStatus.scheduled), 500);
+    assert.equal(w.held('flood'), 500);
+    for (const cursor of cursorsOf(w)) assert.ok(cursor > w.now - 10 * SECOND_MS, 'a cursor waits');
+    await w.configure('flood', { pause: null, resumedAt: w.now });
+    await w.run(2);
+    assert.deepEqual(ids(w.published('flood')), ids(jobs));
+    assert.equal(w.count('flood', JobStatus.enqueued), 500);
+  });
+
+  it('makes no other queue wait', async () => {
+    const w = await world();
+    await w.configure('flood', { pause: { at: w.now, reason: null, until: null } });
+    w.schedule(5_000, { queue: 'flood', inMs: 500 });
+    const calm = w.schedule(5, { queue: 'calm', inMs: 600, together: 1 });
+    await w.run(1);
+    assert.deepEqual(ids(w.published('calm')), ids(calm));
+    for (const { atMs } of w.published('calm')) assert.ok(atMs <= 700, `${atMs} ms`);
+  });
+
+  it('ends its pause by itself at the time that was set', async () => {
+    const w = await world();
+    await w.configure('mail', { pause: { at: w.now, reason: null, until: w.now + 5_000 } });
+    const jobs = w.schedule(3, { queue: 'mail', inMs: 500 });
+    await w.run(7);
+    assert.deepEqual(ids(w.published('mail')), ids(jobs));
+    for (const { atMs } of w.published('mail')) assert.ok(atMs >= 5_000 && atMs <= 5_300, `${atMs} ms`);
+  });
+});
+
+describe('a queue with a rate', () => {
+  it('starts at its rate, evenly, the first of them at once', async () => {
+    const w = await world();
+    await w.configure('mail', { ratePerS: 20, burst: 5 });
+    w.schedule(1_000, { queue: 'mail', inMs: 500 });
+    await w.run(11);
+    const at = w.published('mail').map(({ atMs }) => atMs);
+    const perSecond = [2, 3, 4, 5, 6, 7, 8, 9, 10].map(
+      (s) => at.filter((ms) => ms >= s * SECOND_MS && ms < (s + 1) * SECOND_MS).length,
+    );
+    for (const count of perSecond) assert.ok(Math.abs(count - 20) <= 4, String(perSecond));
+    const total = at.length;
+    assert.ok(total >= 200 && total <= 225, String(total));
+  });
+
+  it('keeps what is left over for a burst after a quiet time', async () => {
+    const w = await world();
+    await w.configure('mail', { ratePerS: 1, burst: 10 });
+    w.schedule(1, { queue: 'mail' });
+    await w.run(30);
+    w.schedule(20, { queue: 'mail' });
+    await w.run(2);
+    const { length } = w.published('mail');
+    assert.ok(length >= 11 && length <= 13, String(length));
+  });
+
+  it('gives a slow queue its job at once, and the next when it is time', async () => {
+    const w = await world();
+    await w.configure('slow', { ratePerS: 0.1 });
+    w.schedule(3, { queue: 'slow', together: 1 });
+    await w.run(35);
+    const at = w.published('slow').map(({ atMs }) => Math.round(atMs / SECOND_MS));
+    assert.deepEqual(at, [0, 10, 20]);
+  });
+
+  it('starts held jobs in the order of their time, over all shards', async () => {
+    const w = await world();
+    await w.configure('mail', { ratePerS: 10, burst: 1 });
+    const jobs = Array.from({ length: 60 }, (_, index) =>
+      w.schedule(1, { queue: 'mail', inMs: 3_000 + index * 10 }),
+    ).flat();
+    await w.run(10);
+    const order = new Map(jobs.map(({ jobId }, index) => [jobId, index]));
+    const started = w.published('mail').map(({ jobId }) => order.get(jobId) ?? -1);
+    const late = started.slice(20).filter((place, index) => Math.abs(place - (index + 20)) > 16);
+    assert.deepEqual(late, [], String(started));
+  });
+
+  it('grows to its full height after a resume', async () => {
+    const w = await world();
+    await w.configure('mail', { ratePerS: 100, rampS: 20, burst: 1, pause: { at: w.now, reason: null, until: null } });
+    w.schedule(3_000, { queue: 'mail', inMs: 100 });
+    await w.run(2);
+    await w.configure('mail', { pause: null, resumedAt: w.now });
+    const resumedMs = 2 * SECOND_MS;
+    await w.run(25);
+    const at = w.published('mail').map(({ atMs }) => atMs - resumedMs);
+    const between = (from: number, to: number): number => at.filter((ms) => ms >= from && ms < to).length;
+    assert.ok(between(0, 2_000) <= 30, String(between(0, 2_000)));
+    assert.ok(Math.abs(between(10_000, 11_000) - 52) <= 10, String(between(10_000, 11_000)));
+    assert.ok(Math.abs(between(22_000, 23_000) - 100) <= 15, String(between(22_000, 23_000)));
+  });
+
+  it('lets a high job go before the low ones that wait, and does not forget those', async () => {
+    const w = await world();
+    await w.configure('mail', { ratePerS: 10, burst: 1 });
+    w.schedule(500, { queue: 'mail', priority: 'low' });
+    await w.run(5);
+    const before = w.published('mail').length;
+    const high = w.schedule(30, { queue: 'mail', priority: 'high', together: 1 });
+    await w.run(4);
+    const later = w.published('mail').slice(0);
+    const started = later.filter(({ atMs }) => atMs >= 5_000);
+    const ofHigh = started.filter(({ jobId }) => high.some((job) => job.jobId === jobId)).length;
+    assert.ok(ofHigh >= 30, `${ofHigh} high of ${started.length}, ${before} before`);
+    assert.ok(started.length - ofHigh >= 3, 'low starves');
+  });
+});
+
+describe('a queue whose stream is full', () => {
+  it('holds what the stream has no room for, keeps little, and goes on as it drains', async () => {
+    const w = await world({ perSubject: 100 });
+    // The first of them find out that there is no room before anybody knows.
+    w.schedule(500, { queue: 'flood', inMs: 500 });
+    await w.run(5);
+    w.schedule(500, { queue: 'flood', inMs: 500 });
+    await w.run(5);
+    assert.ok(w.count('flood', JobStatus.scheduled) >= 500, String(w.count('flood', JobStatus.scheduled)));
+    const rounds = w.core.stores.calls.filter(({ method }) => method === 'cohorts.apply').length;
+    await w.run(30);
+    assert.equal(w.core.stores.calls.filter(({ method }) => method === 'cohorts.apply').length, rounds);
+    let worked = 0;
+    for (let passes = 0; passes < 60 && worked < 1_000; passes += 1) {
+      worked += w.work('flood');
+      await w.run(2);
+    }
+    assert.equal(worked, 1_000);
+    await w.run(15);
+    for (const cursor of cursorsOf(w)) assert.ok(cursor > w.now - MINUTE_MS / 4);
+  });
+
+  it('moves the jobs of other queues on meanwhile', async () => {
+    const w = await world({ perSubject: 100 });
+    w.schedule(8_000, { queue: 'flood', inMs: 500 });
+    await w.run(5);
+    w.schedule(50, { queue: 'calm', inMs: 500 });
+    await w.run(3);
+    assert.equal(w.count('calm', JobStatus.enqueued), 50);
+    assert.equal(w.work('calm'), 50);
+  });
+});
+
+describe('held rows', () => {
+  it('are taken over by the next owner from where they stand', async () => {
+    const w = await world();
+    await w.configure('mail', { ratePerS: 20, burst: 1 });
+    const jobs = w.schedule(400, { queue: 'mail', inMs: 100 });
+    await w.run(12);
+    await w.crash();
+    await w.run(12);
+    const started = w.published('mail');
+    assert.deepEqual(new Set(ids(started)), new Set(ids(jobs)));
+    // Those before the crash that were published after the last save are published again, which is harmless.
+    assert.ok(started.length <= 400 + 6 * 20, String(started.length));
+    assert.equal(w.count('mail', JobStatus.enqueued), 400);
+  });
+
+  it('are not passed when a row lands behind the place that was read', async () => {
+    const w = await world({ shards: 1 });
+    await w.configure('mail', { ratePerS: 5, burst: 1 });
+    const first = w.schedule(40, { queue: 'mail', inMs: 500 });
+    await w.run(4);
+    // Hold it by hand: an older job, as a due row that landed late.
+    const late = w.schedule(1, { queue: 'mail', inMs: -3_000 });
+    await w.run(10);
+    assert.deepEqual(new Set(ids(w.published('mail'))), new Set(ids([...first, ...late])));
+  });
+
+  it('go whole, an hour after the other, when all are settled and the hour is closed', async () => {
+    const w = await world();
+    await w.configure('mail', { pause: { at: w.now, reason: null, until: null } });
+    w.schedule(200, { queue: 'mail', inMs: 500 });
+    await w.run(5);
+    await w.configure('mail', { pause: null, resumedAt: w.now });
+    await w.run(5);
+    assert.equal(w.work('mail'), 200);
+    assert.equal(w.held('mail'), 200, 'rows are taken out one by one');
+    w.core.clock.step({ wallMs: HOUR_MS, monotonicMs: HOUR_MS });
+    await w.run(70);
+    assert.equal(w.held('mail'), 200, 'an hour goes before it is closed');
+    w.core.clock.step({ wallMs: 10 * MINUTE_MS, monotonicMs: 10 * MINUTE_MS });
+    await w.run(150);
+    assert.equal(w.held('mail'), 0);
+    assert.deepEqual([...w.core.stores.heldHours.values()], []);
+  });
+
+  it('stay when a last look finds a job that still waits', async () => {
+    const w = await world({ shards: 1 });
+    await w.configure('mail', { pause: { at: w.now, reason: null, until: null } });
+    w.schedule(3, { queue: 'mail', inMs: 500 });
+    await w.run(5);
+    await w.configure('mail', { pause: null, resumedAt: w.now });
+    await w.run(5);
+    // As if it had never been given out.
+    const [job] = w.published('mail');
+    const row = w.core.stores.rows.get(job?.jobId ?? '');
+    assert.ok(row);
+    w.work('mail');
+    w.core.stores.rows.set(row.jobId, { ...row, status: JobStatus.scheduled, enqueuedAt: null });
+    w.core.clock.step({ wallMs: 2 * HOUR_MS, monotonicMs: 2 * HOUR_MS });
+    await w.run(150);
+    assert.deepEqual(ids(w.published('mail')), [row.jobId]);
+    w.work('mail');
+    await w.run(150);
+    assert.equal(w.held('mail'), 0);
+  });
+
+  it('are written before the due row is passed, and again when the store did not take them', async () => {
+    const w = await world({ shards: 1 });
+    await w.configure('mail', { pause: { at: w.now, reason: null, until: null } });
+    w.core.stores.failNext('held.write', { kind: 'request_lost' });
+    w.core.stores.failNext('held.write', { kind: 'unavailable' });
+    w.schedule(10, { queue: 'mail', inMs: 500 });
+    await w.run(1);
+    assert.equal(w.held('mail'), 0);
+    await w.run(6);
+    assert.equal(w.held('mail'), 10);
+  });
+});
+
+describe('queues that have more due than can go at once', () => {
+  it('take turns: a few jobs of one do not wait behind a flood of another', async () => {
+    const w = await world({
+      strikes: ({ method }) => (method === 'cohorts.apply' ? { kind: 'slow', afterMs: 50 } : undefined),
+    });
+    w.schedule(FLOOD, { queue: 'flood', inMs: 100 });
+    await w.run(1);
+    const calm = w.schedule(20, { queue: 'calm', together: 1 });
+    await w.run(2);
+    assert.deepEqual(ids(w.published('calm')), ids(calm));
+    for (const { atMs } of w.published('calm')) assert.ok(atMs <= 2_500, `${atMs} ms`);
+    await w.run(10);
+    assert.equal(w.count('flood', JobStatus.enqueued), FLOOD);
+  });
+});
