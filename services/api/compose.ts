@@ -130,9 +130,9 @@ function composeSchedules(parts: {
 }): ScheduleUseCases {
   const { foundation, context, keyed, canceller, trail } = parts;
   const { clock, random, config } = context;
-  const { stores, scheduleRounds, timers, writeShards: shards } = foundation;
+  const { stores, scheduleRounds: rounds, timers, occurrences, timetables, writeShards: shards } = foundation;
   const { scheduleNames: names, scheduleIndex: index, schedules: reader, keys } = stores;
-  const writer = new ScheduleWriter({ rounds: scheduleRounds, timers, clock, random });
+  const writer = new ScheduleWriter({ rounds, timers, occurrences, timetables, clock, random });
   const finder = new ScheduleFinder({ reader, names });
   const cohorts = new ScheduleCohorts({ random, size: config.cohortSize });
   const changer = new ScheduleChanger({ writer, finder, names, index, canceller, trail, clock });

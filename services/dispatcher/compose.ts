@@ -1,7 +1,5 @@
 import { layFoundation, type LayFoundation } from '../core/foundation/foundation.ts';
 import { BEAT_MS, TICK_MS } from '../core/domain/limits.ts';
-import { OccurrenceWriter } from '../core/moves/occurrence-writer.ts';
-import { TimetableCache } from '../core/moves/timetable-cache.ts';
 import { ShardOwner } from '../core/ownership/shard-owner.ts';
 import { startLoop, type Loop } from '../core/runtime/loop.ts';
 import type { Compose, ServiceContext } from '../core/runtime/run-service.ts';
@@ -23,11 +21,10 @@ export async function composeDispatcher(
     reader: stores.jobs,
     rounds,
     scheduleRounds: foundation.scheduleRounds,
-    occurrences: new OccurrenceWriter({ rounds, timers, publisher, clock, random, telemetry, shards }),
+    occurrences: foundation.occurrences,
     overlaps: foundation.overlaps,
     canceller,
-    timetables: new TimetableCache(),
-    runs: stores.scheduleRuns,
+    timetables: foundation.timetables,
     timers,
     gate: foundation.gate,
     clock,

@@ -21,7 +21,7 @@ import type { OverlapQueue } from '../core/moves/overlap-queue.ts';
 import type { TimetableCache } from '../core/moves/timetable-cache.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { JobReader } from '../core/ports/job-store.ts';
-import type { ScheduleReader, ScheduleRunStore } from '../core/ports/schedule-store.ts';
+import type { ScheduleReader } from '../core/ports/schedule-store.ts';
 import type { Log, Telemetry } from '../core/ports/telemetry.ts';
 import type { QueueGate } from '../core/queues/queue-gate.ts';
 import type { RoundOutcome, Rounds, ScheduleRounds } from '../core/rounds/rounds.ts';
@@ -36,7 +36,6 @@ export interface ScheduleFirerParts {
   readonly overlaps: OverlapQueue;
   readonly canceller: WaitingCanceller;
   readonly timetables: TimetableCache;
-  readonly runs: ScheduleRunStore;
   readonly timers: Timers;
   readonly gate: QueueGate;
   readonly clock: Clock;
@@ -265,12 +264,15 @@ export class ScheduleFirer {
   /** The report, the wake-up rows of what comes next, then next_run_at; returns those that have another due slot. */
   async #advance(decided: readonly Decided[], results: Map<string, Fired>): Promise<readonly Firing[]> {
     if (decided.length === 0) return [];
-    const { timers, scheduleRounds, clock } = this.#parts;
+    const { timers, scheduleRounds, occurrences, clock } = this.#parts;
     const now = clock.now();
     const wakeUps = decided.flatMap(({ row, state }) =>
       state.nextRunAt !== null && state.nextRunAt > now ? [wakeUpRow(row, state.nextRunAt)] : [],
     );
-    const [armed] = await Promise.all([timers.armDue(wakeUps), this.#report(decided)]);
+    const [armed] = await Promise.all([
+      timers.armDue(wakeUps),
+      occurrences.report(decided.map(({ occurrence }) => occurrence)),
+    ]);
     const readAt = clock.moment();
     const outcomes = await Promise.all(
       decided.map(({ row, state }) => {
@@ -290,15 +292,6 @@ export class ScheduleFirer {
     timers.hint(armed.entries);
     const going = await Promise.all(decided.map((each, index) => this.#goOn(each, outcomes[index], readAt, results)));
     return going.flat();
-  }
-
-  /** A report that fails is warned of, no more: the occurrences' rows hold the truth. */
-  async #report(decided: readonly Decided[]): Promise<void> {
-    try {
-      await this.#parts.runs.write(decided.map(({ occurrence }) => runOf(occurrence)));
-    } catch (error) {
-      this.#parts.log.warn('what schedules did could not be reported', { runs: decided.length, error: String(error) });
-    }
   }
 
   async #goOn(

@@ -86,7 +86,11 @@ export function coreBench(options: CoreBenchOptions = {}) {
   const ender = new AttemptEnder({ rounds, timers, history, publisher, overlaps, telemetry, log });
   const unqueuer = new JobUnqueuer({ rounds, timers, clock });
   const waker = new ScheduleWaker({ schedules, timers, clock, telemetry, log });
-  const occurrences = new OccurrenceWriter({ rounds, timers, publisher, clock, random, telemetry, shards });
+  const occurrences = new OccurrenceWriter({
+    ...{ rounds, timers, publisher, clock, random, telemetry, log, shards },
+    runs: stores.scheduleRuns,
+  });
+  const timetables = new TimetableCache();
   const firer = new ScheduleFirer({
     schedules,
     reader,
@@ -95,8 +99,7 @@ export function coreBench(options: CoreBenchOptions = {}) {
     occurrences,
     overlaps,
     canceller,
-    timetables: new TimetableCache(),
-    runs: stores.scheduleRuns,
+    timetables,
     timers,
     gate,
     clock,
@@ -124,6 +127,7 @@ export function coreBench(options: CoreBenchOptions = {}) {
       overlaps,
       waker,
       occurrences,
+      timetables,
       firer,
       canceller,
       unqueuer,

@@ -1,11 +1,15 @@
 // Schedules, the dispatchers that fire them and the reaper that looks after them, over the stores and the bus in memory. Every
 // dispatcher is a process of its own, which can be killed at any of its calls.
 
+import { AuditTrail } from '../../services/api/use-cases/audit-trail.ts';
+import { JobCanceller } from '../../services/api/use-cases/cancel-job.ts';
+import { ScheduleChanger } from '../../services/api/use-cases/change-schedule.ts';
+import { ScheduleFinder } from '../../services/api/use-cases/find-schedules.ts';
 import { QueueBook } from '../../services/core/queues/queue-book.ts';
 import { QueueGate } from '../../services/core/queues/queue-gate.ts';
 import { isTerminal, JobStatus } from '../../services/core/domain/job-status.ts';
 import type { JobRow } from '../../services/core/domain/job.ts';
-import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../services/core/domain/limits.ts';
+import { HOUR_MS, SECOND_MS } from '../../services/core/domain/limits.ts';
 import { wakeUpRow } from '../../services/core/domain/schedule-plan.ts';
 import type { ScheduleRow } from '../../services/core/domain/schedule.ts';
 import type { EpochMs } from '../../services/core/domain/time.ts';
@@ -14,6 +18,7 @@ import { OccurrenceWriter } from '../../services/core/moves/occurrence-writer.ts
 import { OverlapQueue } from '../../services/core/moves/overlap-queue.ts';
 import { ReadyPublisher } from '../../services/core/moves/ready-publisher.ts';
 import { TimetableCache } from '../../services/core/moves/timetable-cache.ts';
+import { ScheduleWriter } from '../../services/core/moves/write-schedule.ts';
 import type { Clock } from '../../services/core/ports/clock.ts';
 import { Rounds, ScheduleRounds } from '../../services/core/rounds/rounds.ts';
 import { Timers } from '../../services/core/timers/timers.ts';
@@ -43,6 +48,13 @@ export interface DispatcherProcess {
   isAlive(): boolean;
 }
 
+/** The part of an api process that changes schedules. */
+export interface CallerProcess {
+  readonly changer: ScheduleChanger;
+  readonly calls: readonly string[];
+  isAlive(): boolean;
+}
+
 export interface ProcessOptions {
   /** Its wall clock is so much ahead. */
   readonly aheadMs?: number;
@@ -55,6 +67,8 @@ export class ScheduleWorld {
   readonly startedAt: EpochMs;
   readonly stores: MemoryStores;
   readonly bus: MemoryBus;
+  /** No two processes draw the same mark. */
+  readonly random = scriptedRandom();
   readonly #dispatchers: DispatcherProcess[] = [];
   #reaper: Reaper | null = null;
   #seconds = 0;
@@ -82,6 +96,10 @@ export class ScheduleWorld {
     process.dispatcher.acquired(SHARD);
     await this.clock.advance(0);
     return process;
+  }
+
+  startCaller(options: ProcessOptions = {}): CallerProcess {
+    return callerProcess(this, options);
   }
 
   startReaper(): void {
@@ -138,7 +156,7 @@ export class ScheduleWorld {
   /** A worker takes an occurrence. */
   begin({ jobId }: JobRow): void {
     const at = this.clock.now();
-    this.#set(jobId, { status: JobStatus.running, attempt: 1, leaseUntil: at + MINUTE_MS, deadlineAt: at + MINUTE_MS });
+    this.#set(jobId, { status: JobStatus.running, attempt: 1, leaseUntil: at + HOUR_MS, deadlineAt: at + HOUR_MS });
   }
 
   /** It ends, and whoever ended it does, or does not, live to hurry the next. */
@@ -162,7 +180,8 @@ export class ScheduleWorld {
   }
 }
 
-function dispatcherProcess(world: ScheduleWorld, options: ProcessOptions): DispatcherProcess {
+/** What the processes of the world have in common: the stores and the bus as this one reaches them. */
+function processParts(world: ScheduleWorld, options: ProcessOptions) {
   const { stores, bus } = world;
   const life = new Life(options.killedAt);
   const clock: Clock = options.aheadMs === undefined ? world.clock : world.clock.skewed(options.aheadMs);
@@ -171,7 +190,8 @@ function dispatcherProcess(world: ScheduleWorld, options: ProcessOptions): Dispa
   const hints = connection.hints;
   const reader = life.mortal('jobs', stores.jobs);
   const schedules = life.mortal('schedules', stores.schedules);
-  const [random, telemetry, log] = [scriptedRandom(), silentTelemetry, silentLog];
+  const { random } = world;
+  const [telemetry, log] = [silentTelemetry, silentLog];
   const rounds = new Rounds({ store: life.mortal('cohorts', stores.cohorts), reader, clock, telemetry });
   const scheduleRounds = new ScheduleRounds({
     store: life.mortal('scheduleCohorts', stores.scheduleCohorts),
@@ -181,19 +201,29 @@ function dispatcherProcess(world: ScheduleWorld, options: ProcessOptions): Dispa
   });
   const timers = new Timers({ store: life.mortal('timers', stores.timers), hints, clock });
   const publisher = new ReadyPublisher({ queue, clock });
-  const queueBook = new QueueBook({ store: stores.queues, clock });
-  const gate = new QueueGate({ book: queueBook, publisher, queue });
   const overlaps = new OverlapQueue({ reader, schedules, timers, clock, log });
   const history = life.mortal('history', stores.history);
   const canceller = new WaitingCanceller({ rounds, timers, history, overlaps, clock, log });
-  const firer = new ScheduleFirer({
-    ...{ schedules, reader, rounds, scheduleRounds, overlaps, canceller, timers, gate, clock, telemetry, log },
-    occurrences: new OccurrenceWriter({ rounds, timers, publisher, clock, random, telemetry, shards: SHARDS }),
-    timetables: new TimetableCache(),
+  const occurrences = new OccurrenceWriter({
+    ...{ rounds, timers, publisher, clock, random, telemetry, log },
     runs: life.mortal('scheduleRuns', stores.scheduleRuns),
+    shards: SHARDS,
   });
+  const timetables = new TimetableCache();
+  const standing = { clock, random, telemetry, log, hints, queue, reader, schedules };
+  const moves = { rounds, scheduleRounds, timers, publisher, overlaps, canceller, occurrences, timetables };
+  return { life, connection, ...standing, ...moves };
+}
+
+function dispatcherProcess(world: ScheduleWorld, options: ProcessOptions): DispatcherProcess {
+  const { stores } = world;
+  const parts = processParts(world, options);
+  const { life, connection, publisher, queue, clock } = parts;
+  const queueBook = new QueueBook({ store: stores.queues, clock });
+  const gate = new QueueGate({ book: queueBook, publisher, queue });
+  const firer = new ScheduleFirer({ ...parts, gate });
   const dispatcher = new Dispatcher({
-    ...{ rounds, reader, timers, publisher, canceller, firer, queueBook, hints, clock, telemetry, log },
+    ...{ ...parts, firer, queueBook },
     timerStore: stores.timers,
     heldStore: life.mortal('held', stores.held),
     cursors: life.mortal('cursors', stores.cursors),
@@ -211,6 +241,23 @@ function dispatcherProcess(world: ScheduleWorld, options: ProcessOptions): Dispa
     },
     isAlive: () => life.isAlive,
   };
+}
+
+function callerProcess(world: ScheduleWorld, options: ProcessOptions): CallerProcess {
+  const { stores } = world;
+  const { life, ...parts } = processParts(world, options);
+  const { clock, log } = parts;
+  const names = life.mortal('names', stores.scheduleNames);
+  const changer = new ScheduleChanger({
+    writer: new ScheduleWriter({ ...parts, rounds: parts.scheduleRounds }),
+    finder: new ScheduleFinder({ reader: parts.schedules, names }),
+    names,
+    index: life.mortal('index', stores.scheduleIndex),
+    canceller: new JobCanceller(parts),
+    trail: new AuditTrail({ audit: life.mortal('audit', stores.audit), clock, log }),
+    clock,
+  });
+  return { changer, calls: life.calls, isAlive: () => life.isAlive };
 }
 
 class Life {
@@ -261,4 +308,6 @@ const PROMISED = new Set([
   'load',
   'writeFinished',
   'publish',
+  'release',
+  'remove',
 ]);

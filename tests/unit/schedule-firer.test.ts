@@ -279,10 +279,10 @@ async function afterKill(policy: Partial<ScheduleRow>, killedAt: { call: number;
   };
 }
 
-/** The first occurrence, once it is enqueued, is taken by a worker and never ends. */
+/** The first occurrence, once its message is there, is taken by a worker and never ends. */
 function begin(world: ScheduleWorld, schedule: ScheduleRow): void {
   const [first] = world.occurrences(schedule);
-  if (first?.status === JobStatus.enqueued) world.begin(first);
+  if (first?.status === JobStatus.enqueued && world.published().has(first.jobId)) world.begin(first);
 }
 
 describe('an outage', () => {

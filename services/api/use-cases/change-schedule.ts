@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import { ok, refused, type Result } from '../../core/contract/problems.ts';
 import { isPaused } from '../../core/domain/schedule-plan.ts';
-import type { ScheduleDefinition, ScheduleRow, ScheduleState } from '../../core/domain/schedule.ts';
+import type { ScheduleChanges, ScheduleDefinition, ScheduleRow, ScheduleState } from '../../core/domain/schedule.ts';
 import { timetableOf } from '../../core/domain/timetable.ts';
 import type { EpochMs } from '../../core/domain/time.ts';
-import type { ScheduleChanges, ScheduleWriter } from '../../core/moves/write-schedule.ts';
+import type { ScheduleWriter } from '../../core/moves/write-schedule.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { ScheduleIndex } from '../../core/ports/schedule-index.ts';
 import type { ScheduleNames } from '../../core/ports/schedule-names.ts';
@@ -100,9 +100,10 @@ export class ScheduleChanger {
         if (revision !== null && row.revision !== revision) return refused(changedMeanwhile(row, revision));
         const outcome = await writer.remove(row);
         if (outcome.kind === 'written') {
-          await this.#forget(row);
-          await this.#record('schedule.delete', row, row);
-          return ok({ schedule: row, cancelled: cancelPending ? await this.#cancelPending(row) : [] });
+          const { row: gone } = outcome;
+          await this.#forget(gone);
+          await this.#record('schedule.delete', gone, gone);
+          return ok({ schedule: gone, cancelled: cancelPending ? await this.#cancelPending(gone) : [] });
         }
         if (outcome.kind !== 'lost') return problemOfWrite(outcome);
         row = outcome.row;
@@ -201,10 +202,9 @@ function redefined(row: ScheduleRow, wanted: ScheduleDefinition, now: EpochMs): 
   const isNewTimetable = !isDeepStrictEqual(timesOf(before), timesOf(definition));
   const next = timetableOf(definition, row.scheduleId).next(now);
   if (isNewTimetable && next === null) return refused(neverFires());
-  const isExhausted = definition.maxRuns !== null && row.runs >= definition.maxRuns;
-  const nextRunAt = isExhausted ? null : isNewTimetable ? next : (row.nextRunAt ?? next);
-  const state = stateOf(row);
-  return ok({ definition, state: { ...state, nextRunAt, skipSlot: isNewTimetable ? null : state.skipSlot } });
+  // One that had ended may go on: with more runs.
+  const state = isNewTimetable ? { nextRunAt: next, skipSlot: null } : { nextRunAt: row.nextRunAt ?? next };
+  return ok({ definition, state, at: now });
 }
 
 /** An interval keeps the moment that it is counted from, unless the caller names another or changes it. */
@@ -215,7 +215,7 @@ function anchoredAs(before: ScheduleDefinition, wanted: ScheduleDefinition, now:
 
 function paused(row: ScheduleRow, { reason, until }: Pause, now: EpochMs): ScheduleChanges | null {
   if (isPaused(row, now) && row.pausedReason === reason && row.pausedUntil === until) return null;
-  return { definition: definitionOf(row), state: { ...stateOf(row), ...pauseOf(reason, until) } };
+  return { definition: definitionOf(row), state: pauseOf(reason, until), at: now };
 }
 
 function pauseOf(
@@ -228,7 +228,7 @@ function pauseOf(
 /** Paused until now: the firer tells the slots of the pause and then ends it. */
 function resumed(row: ScheduleRow, now: EpochMs): ScheduleChanges | null {
   if (!isPaused(row, now)) return null;
-  return { definition: definitionOf(row), state: { ...stateOf(row), ...pauseOf(row.pausedReason, now) } };
+  return { definition: definitionOf(row), state: pauseOf(row.pausedReason, now), at: now };
 }
 
 function skipped(row: ScheduleRow, now: EpochMs): Result<ScheduleChanges | null> {
@@ -237,7 +237,7 @@ function skipped(row: ScheduleRow, now: EpochMs): Result<ScheduleChanges | null>
   const slot = row.nextRunAt > now ? row.nextRunAt : timetableOf(row, row.scheduleId).next(now);
   if (slot === null) return refused(scheduleEnded(row));
   if (row.skipSlot === slot) return ok(null);
-  return ok({ definition: definitionOf(row), state: { ...stateOf(row), skipSlot: slot } });
+  return ok({ definition: definitionOf(row), state: { skipSlot: slot }, at: now });
 }
 
 function sameDefinition(one: ScheduleDefinition, other: ScheduleDefinition): boolean {
@@ -251,11 +251,6 @@ function comparable({ payload, payloadBytes: _, ...rest }: ScheduleDefinition): 
 
 function timesOf({ cron, everyS, timeZone, onDstGap, onDstRepeat, startAt, endAt }: ScheduleDefinition): object {
   return { cron, everyS, timeZone, onDstGap, onDstRepeat, startAt, endAt };
-}
-
-function stateOf(row: ScheduleRow): ScheduleState {
-  const { nextRunAt, lastSlot, lastJobId, runs, waiting, paused, pausedReason, pausedUntil, skipSlot } = row;
-  return { nextRunAt, lastSlot, lastJobId, runs, waiting, paused, pausedReason, pausedUntil, skipSlot };
 }
 
 function definitionOf(row: ScheduleRow): ScheduleDefinition {

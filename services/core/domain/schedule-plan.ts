@@ -3,7 +3,15 @@ import { occurrenceOf } from './ids.ts';
 import { isTerminal } from './job-status.ts';
 import { LATE_IN_OUTAGE_MS, MISSED_AFTER_MS, OVERLAP_WAITING_MAX, SECOND_MS } from './limits.ts';
 import type { DueEntry } from './operation.ts';
-import { NotRunReason, OnMissed, OnOverlap, stateOf, type ScheduleRow, type ScheduleState } from './schedule.ts';
+import {
+  NotRunReason,
+  OnMissed,
+  OnOverlap,
+  stateOf,
+  type ScheduleChanges,
+  type ScheduleRow,
+  type ScheduleState,
+} from './schedule.ts';
 import type { EpochMs } from './time.ts';
 import type { Timetable } from './timetable.ts';
 
@@ -90,6 +98,23 @@ function latestOf(
 
 function leaveOut(from: EpochMs, to: EpochMs, reason: NotRunReason, chosen: SlotRange | null): SlotPlan {
   return { kind: 'leave_out', slots: { from, to }, reason, chosen };
+}
+
+/**
+ * What the row of overdue slots says that a caller takes away with another timetable, or with the schedule; what lies in a pause
+ * has a row of its own. Null: none is overdue at `at`.
+ */
+export function planTakenAway(
+  row: ScheduleRow,
+  timetable: Timetable,
+  { at, reason }: { readonly at: EpochMs; readonly reason: NotRunReason },
+): { readonly slots: SlotRange; readonly reason: NotRunReason } | null {
+  const slot = row.nextRunAt;
+  if (slot === null || slot > at) return null;
+  const pausedBefore = row.paused ? Math.min(row.pausedUntil ?? Infinity, at + 1) : -Infinity;
+  const inPause = slot < pausedBefore;
+  const to = lastBefore(timetable, inPause ? pausedBefore : at + 1, slot);
+  return { slots: { from: slot, to }, reason: inPause ? NotRunReason.paused : reason };
 }
 
 /** The last slot before an instant, but none before `slot`, which the timetable may no longer name. */
@@ -182,6 +207,15 @@ export function stateWithRun(row: ScheduleRow, occurrence: JobRow): ScheduleStat
   const run = runState(row, occurrence);
   const isOver = row.maxRuns !== null && run.runs >= row.maxRuns;
   return { ...stateOf(row), ...run, nextRunAt: isOver ? null : row.nextRunAt };
+}
+
+/** Where a schedule stands once a caller has changed it. */
+export function stateAfterChange(
+  row: ScheduleRow,
+  { definition, state }: Pick<ScheduleChanges, 'definition' | 'state'>,
+): ScheduleState {
+  const isOver = definition.maxRuns !== null && row.runs >= definition.maxRuns;
+  return { ...stateOf(row), ...state, ...(isOver && { nextRunAt: null }) };
 }
 
 function runState(row: ScheduleRow, occurrence: JobRow): Pick<ScheduleState, 'lastSlot' | 'lastJobId' | 'runs'> {

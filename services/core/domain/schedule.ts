@@ -33,7 +33,7 @@ export const RunOutcome = {
   skippedOverlap: 'skipped_overlap',
   skippedByRequest: 'skipped_by_request',
   skippedPaused: 'skipped_paused',
-  /** Overdue when the schedule got another timetable. */
+  /** Overdue when the schedule got another timetable, or was deleted. */
   skippedByChange: 'skipped_by_change',
 } as const;
 export type RunOutcome = (typeof RunOutcome)[keyof typeof RunOutcome];
@@ -53,6 +53,7 @@ export const NotRunReason = {
   byRequest: 'skipped_by_request',
   paused: 'schedule_paused',
   changed: 'schedule_changed',
+  deleted: 'schedule_deleted',
 } as const;
 export type NotRunReason = (typeof NotRunReason)[keyof typeof NotRunReason];
 
@@ -65,6 +66,7 @@ export const OUTCOME_OF_REASON: Readonly<Record<NotRunReason, RunOutcome>> = {
   skipped_by_request: RunOutcome.skippedByRequest,
   schedule_paused: RunOutcome.skippedPaused,
   schedule_changed: RunOutcome.skippedByChange,
+  schedule_deleted: RunOutcome.skippedByChange,
 };
 
 /** What a schedule's slots follow from: one of cron and everyS. */
@@ -125,6 +127,15 @@ export interface ScheduleState {
   readonly pausedUntil: EpochMs | null;
   /** The slot that a caller wants skipped. */
   readonly skipSlot: EpochMs | null;
+}
+
+/** What a caller makes of a schedule. */
+export interface ScheduleChanges {
+  readonly definition: ScheduleDefinition;
+  /** What becomes different of where it stands. */
+  readonly state: Partial<ScheduleState>;
+  /** When this was decided: slots up to then are the old timetable's. */
+  readonly at: EpochMs;
 }
 
 /** One row of the table `schedules` (schema/cassandra). Times are epoch milliseconds; null is an absent column. */

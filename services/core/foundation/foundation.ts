@@ -11,8 +11,10 @@ import { createReadyQueue } from '../bus/ready-queue.ts';
 import { createShardLeases } from '../bus/shard-leases.ts';
 import { AttemptEnder } from '../moves/end-attempt.ts';
 import { WaitingCanceller } from '../moves/cancel-waiting.ts';
+import { OccurrenceWriter } from '../moves/occurrence-writer.ts';
 import { OverlapQueue } from '../moves/overlap-queue.ts';
 import { ReadyPublisher } from '../moves/ready-publisher.ts';
+import { TimetableCache } from '../moves/timetable-cache.ts';
 import { QueueBook } from '../queues/queue-book.ts';
 import { QueueGate } from '../queues/queue-gate.ts';
 import { WaitingTallies } from '../queues/waiting-tallies.ts';
@@ -45,6 +47,8 @@ export interface Foundation extends Connections {
   readonly publisher: ReadyPublisher;
   readonly ender: AttemptEnder;
   readonly overlaps: OverlapQueue;
+  readonly occurrences: OccurrenceWriter;
+  readonly timetables: TimetableCache;
   /** The queues' settings, as they were a few seconds ago at most. */
   readonly queueBook: QueueBook;
   readonly gate: QueueGate;
@@ -160,6 +164,12 @@ export async function buildFoundation(
     publisher,
     ender,
     overlaps,
+    occurrences: new OccurrenceWriter({
+      ...{ rounds, timers, publisher, clock, random, telemetry, log },
+      runs: stores.scheduleRuns,
+      shards: writeShards,
+    }),
+    timetables: new TimetableCache(),
     queueBook,
     gate,
     canceller: new WaitingCanceller({ rounds, timers, history: stores.history, overlaps, clock, log }),

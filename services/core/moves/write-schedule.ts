@@ -1,37 +1,44 @@
 import type { ScheduleOperation } from '../domain/schedule-operation.ts';
-import { wakeUpAt, wakeUpRow } from '../domain/schedule-plan.ts';
-import type { ScheduleDefinition, ScheduleRow, ScheduleState } from '../domain/schedule.ts';
+import { planTakenAway, stateAfter, stateAfterChange, wakeUpAt, wakeUpRow } from '../domain/schedule-plan.ts';
+import { NotRunReason, type ScheduleChanges, type ScheduleRow } from '../domain/schedule.ts';
+import type { EpochMs } from '../domain/time.ts';
+import type { Timetable } from '../domain/timetable.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Random } from '../ports/random.ts';
 import type { RoundOutcome, ScheduleRounds } from '../rounds/rounds.ts';
 import type { Timers } from '../timers/timers.ts';
+import type { OccurrenceWriter } from './occurrence-writer.ts';
+import type { TimetableCache } from './timetable-cache.ts';
 
 export type ScheduleOutcome =
   | { readonly kind: 'written'; readonly row: ScheduleRow }
   | Exclude<RoundOutcome<ScheduleRow>, { readonly kind: 'applied' }>;
 
-/** What a caller makes of a schedule. */
-export interface ScheduleChanges {
-  readonly definition: ScheduleDefinition;
-  readonly state: ScheduleState;
+export interface ScheduleWriterParts {
+  readonly rounds: ScheduleRounds;
+  readonly timers: Timers;
+  readonly occurrences: OccurrenceWriter;
+  readonly timetables: TimetableCache;
+  readonly clock: Clock;
+  readonly random: Random;
 }
+
+/** Of the slots in hand a firer may have run the first, and a pause may have ended among the others. */
+const TAKEN_AWAY_ROWS_MAX = 8;
+/** Of a definition that can be read no longer: only the slot in hand is known. */
+const NO_SLOTS: Timetable = { next: () => null, previous: () => null, startOffsetMs: 0 };
 
 /**
  * What callers do to a schedule's row. As with jobs the timer goes first: the wake-up row for the time at which the firer is to look
- * at it, then the conditional write, then rule 3. All but create name the row as it was read. Throws StoreError when the timer could
- * not be written; nothing changed then.
+ * at it, then the conditional write, then rule 3. All but create name the row as it was read. Where the write takes overdue slots
+ * away, the rows that decide them come before it: no slot is gone without one, wherever this ends. Throws StoreError when a timer
+ * could not be written; the schedule is as it was then.
  */
 export class ScheduleWriter {
-  readonly #rounds: ScheduleRounds;
-  readonly #timers: Timers;
-  readonly #clock: Clock;
-  readonly #random: Random;
+  readonly #parts: ScheduleWriterParts;
 
-  constructor(parts: { rounds: ScheduleRounds; timers: Timers; clock: Clock; random: Random }) {
-    this.#rounds = parts.rounds;
-    this.#timers = parts.timers;
-    this.#clock = parts.clock;
-    this.#random = parts.random;
+  constructor(parts: ScheduleWriterParts) {
+    this.#parts = parts;
   }
 
   /** Lost: a schedule stands under the id already. */
@@ -39,8 +46,13 @@ export class ScheduleWriter {
     return this.#write({ edge: 'schedule_create', scheduleId: row.scheduleId, schedule: row }, row);
   }
 
-  change(row: ScheduleRow, { definition, state }: ScheduleChanges): Promise<ScheduleOutcome> {
-    const marks = { requestHash: null, updatedAt: this.#clock.now(), changeToken: this.#random.token() };
+  async change(row: ScheduleRow, changes: ScheduleChanges): Promise<ScheduleOutcome> {
+    const { definition, at } = changes;
+    const takesAway = stateAfterChange(row, changes).nextRunAt !== row.nextRunAt;
+    const standing = takesAway ? await this.#takeAway(row, at, NotRunReason.changed) : row;
+    if (standing === null) return { kind: 'unknown', cause: null };
+    const state = stateAfterChange(standing, changes);
+    const marks = { requestHash: null, updatedAt: at, changeToken: this.#parts.random.token() };
     const operation: ScheduleOperation = {
       ...{ edge: 'schedule_change', scheduleId: row.scheduleId, expect: expected(row) },
       ...{ definition, state, ...marks },
@@ -50,21 +62,56 @@ export class ScheduleWriter {
 
   /** Its wake-up rows find nothing then. */
   async remove(row: ScheduleRow): Promise<ScheduleOutcome> {
+    const { rounds, clock } = this.#parts;
+    const standing = await this.#takeAway(row, clock.now(), NotRunReason.deleted);
+    if (standing === null) return { kind: 'unknown', cause: null };
     const { scheduleId } = row;
-    const outcome = await this.#rounds.submit({ edge: 'schedule_remove', scheduleId, expect: expected(row) });
-    return outcome.kind === 'applied' ? { kind: 'written', row } : outcome;
+    const outcome = await rounds.submit({ edge: 'schedule_remove', scheduleId, expect: expected(row) });
+    return outcome.kind === 'applied' ? { kind: 'written', row: standing } : outcome;
+  }
+
+  /**
+   * Decides the slots that are overdue at `at`, as a firer would; returns where the schedule stands by their rows, which may be a
+   * firer's. Null: not known.
+   */
+  async #takeAway(row: ScheduleRow, at: EpochMs, reason: NotRunReason): Promise<ScheduleRow | null> {
+    const { occurrences } = this.#parts;
+    let standing = row;
+    const timetable = this.#timetableOf(row);
+    for (let rows = 0; rows < TAKEN_AWAY_ROWS_MAX; rows += 1) {
+      const plan = planTakenAway(standing, timetable, { at, reason });
+      if (plan === null) return standing;
+      const armed = await occurrences.arm([{ schedule: standing, decision: { kind: 'not_run', ...plan } }]);
+      const [occurrence = null] = await occurrences.create(armed);
+      if (occurrence === null) return null;
+      await occurrences.report([occurrence]);
+      standing = {
+        ...standing,
+        ...stateAfter({ row: standing, timetable, waiting: standing.waiting }, occurrence, at),
+      };
+    }
+    return null;
+  }
+
+  #timetableOf(row: ScheduleRow): Timetable {
+    try {
+      return this.#parts.timetables.of(row);
+    } catch {
+      return NO_SLOTS;
+    }
   }
 
   async #write(operation: ScheduleOperation, after: ScheduleRow): Promise<ScheduleOutcome> {
+    const { timers, rounds } = this.#parts;
     const at = wakeUpAt(after);
-    const armed = at === null ? null : await this.#timers.armDue([wakeUpRow(after, at)]);
-    const outcome = await this.#rounds.submit(operation);
+    const armed = at === null ? null : await timers.armDue([wakeUpRow(after, at)]);
+    const outcome = await rounds.submit(operation);
     if (outcome.kind === 'lost' || outcome.kind === 'not_written') return outcome;
     if (armed !== null) {
-      await this.#timers.afterRound(armed.chosenAt, [{ jobId: after.scheduleId, shard: after.shard }]);
+      await timers.afterRound(armed.chosenAt, [{ jobId: after.scheduleId, shard: after.shard }]);
     }
     if (outcome.kind === 'unknown') return outcome;
-    if (armed !== null) this.#timers.hint(armed.entries);
+    if (armed !== null) timers.hint(armed.entries);
     return { kind: 'written', row: after };
   }
 }
