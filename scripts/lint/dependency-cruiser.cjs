@@ -16,6 +16,9 @@ const CORE_ARROWS = {
   foundation: [...PURE, 'runtime', 'rounds', 'timers', 'moves', 'queues', ...DRIVERS],
 };
 
+/** Where the rule for cron and time zones meets cron-parser and luxon. */
+const CALENDAR_FILES = '^services/core/domain/(cron-values|zone-reading)\\.ts$';
+
 const core = (folders) => `^services/core/(${folders.join('|')})/`;
 
 module.exports = {
@@ -74,8 +77,15 @@ module.exports = {
       name: 'pure-folders',
       comment: 'Vocabulary and rules use no library and nothing of Node that does anything; hashing is arithmetic.',
       severity: 'error',
-      from: { path: core(['contract', 'domain', 'ports']) },
+      from: { path: core(['contract', 'domain', 'ports']), pathNot: CALENDAR_FILES },
       to: { dependencyTypes: ['npm', 'npm-dev', 'core'], pathNot: '^(node:)?crypto$' },
+    },
+    {
+      name: 'calendar-libraries-in-their-files',
+      comment: 'What cron-parser and luxon must not be asked is in decision 0010.',
+      severity: 'error',
+      from: { path: '^services/', pathNot: CALENDAR_FILES },
+      to: { path: '/node_modules/(cron-parser|luxon)/|^node_modules/(cron-parser|luxon)/' },
     },
     {
       name: 'cassandra-driver-in-storage',

@@ -13,7 +13,7 @@ import {
 import { CLOCK_CHANGES_AHEAD_MS, CLOCK_CHANGES_TOLD_MAX } from '../core/domain/limits.ts';
 import type { EpochMs } from '../core/domain/time.ts';
 import { wallText } from '../core/domain/wall-calendar.ts';
-import { wallOf } from '../core/domain/zone-clock.ts';
+import { zoneReading } from '../core/domain/zone-reading.ts';
 import { systemClock } from '../core/runtime/system-clock.ts';
 import { type Command, ExitCode, type Output, UsageError } from './command.ts';
 import { table } from './table.ts';
@@ -83,7 +83,7 @@ const VERBS: Readonly<Record<string, Answer>> = {
         '',
         table(
           ['NEXT', 'ON THE WALL'],
-          slots.map((slot) => [utc(slot), wallText(wallOf(timeZone, slot))]),
+          slots.map((slot) => [utc(slot), zoneReading(timeZone, slot)]),
         ).trimEnd(),
         '',
         ...(changes.length === 0

@@ -339,8 +339,8 @@ describe('a schedule', () => {
     const { body } = await api.call('POST', '/schedules/preview?count=2&after=2027-03-27T00:00:00Z', { body: NIGHTLY });
     assert.equal(body['meaning'], 'at 02:30, every day, Europe/Berlin time');
     assert.partialDeepStrictEqual(body['slots'], [
-      { slot: '2027-03-27T01:30:00.000Z', local: '2027-03-27 02:30', runs: true },
-      { slot: '2027-03-28T01:00:00.000Z', local: '2027-03-28 03:00', runs: true },
+      { slot: '2027-03-27T01:30:00.000Z', local: 'Sat 2027-03-27 02:30 +01:00', runs: true },
+      { slot: '2027-03-28T01:00:00.000Z', local: 'Sun 2027-03-28 03:00 +02:00', runs: true },
     ]);
     assert.partialDeepStrictEqual((body['clock_changes'] as object[])[0], {
       at: '2027-03-28T01:00:00.000Z',

@@ -3,6 +3,9 @@ import { describe, it } from 'node:test';
 import { CronExpressionParser } from 'cron-parser';
 import fc from 'fast-check';
 import { type CronSchedule, type DstGap, type DstRepeat, parseCron } from '../../services/core/domain/cron-schedule.ts';
+import { wallText } from '../../services/core/domain/wall-calendar.ts';
+import { zoneClock } from '../../services/core/domain/zone-clock.ts';
+import { zoneReading } from '../../services/core/domain/zone-reading.ts';
 import { cronOf, slotsAfter } from '../support/cron.ts';
 import { daysOfChange, type NamedNumbers, naiveSlots, walk } from '../support/wall-clock-walk.ts';
 
@@ -262,6 +265,22 @@ describe('cron fields', () => {
         },
       ),
       { numRuns: RUNS * 10 },
+    );
+  });
+});
+
+describe('what people are told that clocks show', () => {
+  it('is what slots are worked out by', () => {
+    fc.assert(
+      fc.property(places, fc.array(fc.nat(4 * DAY_MS), { maxLength: 20 }), ({ zone, day }, times) => {
+        for (const time of times) {
+          const at = day - 2 * DAY_MS + Math.floor(time / 1_000) * 1_000;
+          const { offsetMs } = zoneClock(zone).stretchAt(at);
+          const told = /^\w{3} (\S+ \S+) [+-]\d\d:\d\d$/.exec(zoneReading(zone, at))?.[1];
+          assert.equal(told, wallText(at + offsetMs), `${zone} at ${iso(at)}`);
+        }
+      }),
+      { numRuns: RUNS },
     );
   });
 });

@@ -91,7 +91,7 @@ describe('punctual cron explain', () => {
         '30 2 * * * in America/New_York: at 02:30, every day',
         '',
         'NEXT                  ON THE WALL',
-        '2026-03-08T07:00:00Z  2026-03-08 03:00',
+        '2026-03-08T07:00:00Z  Sun 2026-03-08 03:00 -04:00',
         '',
         'Changes of the clocks that touch it:',
         ...['2026-03-08', '2027-03-14', '2028-03-12', '2029-03-11'].map(

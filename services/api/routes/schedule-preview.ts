@@ -7,7 +7,7 @@ import { NotRunReason, type ScheduleRow } from '../../core/domain/schedule.ts';
 import { timetableOf } from '../../core/domain/timetable.ts';
 import type { EpochMs } from '../../core/domain/time.ts';
 import { wallText } from '../../core/domain/wall-calendar.ts';
-import { wallOf } from '../../core/domain/zone-clock.ts';
+import { zoneReading } from '../../core/domain/zone-reading.ts';
 
 export interface PreviewTerms {
   readonly count: number;
@@ -39,7 +39,7 @@ function slotsOf(row: ScheduleRow, { count, after, now }: Omit<PreviewTerms, 'is
     if (reason === null) runsLeft -= 1;
     slots.push({
       slot: formatInstant(slot),
-      local: row.timeZone === null ? null : wallText(wallOf(row.timeZone, slot)),
+      local: row.timeZone === null ? null : zoneReading(row.timeZone, slot),
       starts_at: formatInstant(startOf(row, timetable, slot)),
       runs: reason === null,
       reason,

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { type CronFieldName, type CronRange, valuesOf } from './cron-values.ts';
 import { CRON_MAX_CHARS } from './limits.ts';
 
 /** What an expression says, without a zone. Days of the month are bits 0..30, months 1..12, days of the week 0..6 (Sunday 0). */
@@ -31,6 +32,7 @@ export type ParsedFields =
 
 interface FieldKind {
   readonly name: string;
+  readonly field: CronFieldName;
   readonly min: number;
   readonly max: number;
   /** H hashes to this at most: every month has a 28th, and Sunday is once enough. */
@@ -49,12 +51,12 @@ interface FieldValues {
 
 const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec'];
 const WEEKDAYS = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat'];
-const SECOND: FieldKind = { name: 'second', min: 0, max: 59, hashMax: 59, names: [] };
-const MINUTE: FieldKind = { name: 'minute', min: 0, max: 59, hashMax: 59, names: [] };
-const HOUR: FieldKind = { name: 'hour', min: 0, max: 23, hashMax: 23, names: [] };
-const DAY_OF_MONTH: FieldKind = { name: 'day of month', min: 1, max: 31, hashMax: 28, names: [] };
-const MONTH: FieldKind = { name: 'month', min: 1, max: 12, hashMax: 12, names: MONTHS };
-const DAY_OF_WEEK: FieldKind = { name: 'day of week', min: 0, max: 7, hashMax: 6, names: WEEKDAYS };
+const SECOND: FieldKind = { name: 'second', field: 'second', min: 0, max: 59, hashMax: 59, names: [] };
+const MINUTE: FieldKind = { name: 'minute', field: 'minute', min: 0, max: 59, hashMax: 59, names: [] };
+const HOUR: FieldKind = { name: 'hour', field: 'hour', min: 0, max: 23, hashMax: 23, names: [] };
+const DAY_OF_MONTH: FieldKind = { name: 'day of month', field: 'dayOfMonth', min: 1, max: 31, hashMax: 28, names: [] };
+const MONTH: FieldKind = { name: 'month', field: 'month', min: 1, max: 12, hashMax: 12, names: MONTHS };
+const DAY_OF_WEEK: FieldKind = { name: 'day of week', field: 'dayOfWeek', min: 0, max: 7, hashMax: 6, names: WEEKDAYS };
 const FIVE = [MINUTE, HOUR, DAY_OF_MONTH, MONTH, DAY_OF_WEEK];
 
 const MACROS: Readonly<Record<string, string>> = {
@@ -93,23 +95,23 @@ export function parseCronFields(expression: string, hashSeed: string): ParsedFie
     );
   });
   if (faults.length > 0) return { ok: false, faults };
-  const valuesOf = (kind: FieldKind): FieldValues => parsed.get(kind) ?? emptyField();
+  const named = (kind: FieldKind): FieldValues => parsed.get(kind) ?? emptyField();
   const [dayText = '', , weekdayText = ''] = words.slice(-3);
   const hashed = [...parsed.values()].some((field) => field.hashed);
-  const weekdays = valuesOf(DAY_OF_WEEK);
+  const weekdays = named(DAY_OF_WEEK);
   return {
     ok: true,
     fields: {
-      seconds: parsed.has(SECOND) ? sorted(valuesOf(SECOND)) : [0],
-      minutes: sorted(valuesOf(MINUTE)),
-      hours: sorted(valuesOf(HOUR)),
+      seconds: parsed.has(SECOND) ? sorted(named(SECOND)) : [0],
+      minutes: sorted(named(MINUTE)),
+      hours: sorted(named(HOUR)),
       everyHour: isWild(words.at(-4) ?? ''),
       hashed,
       startOffsetS: hashed && !parsed.has(SECOND) ? hashOf(hashSeed, SECOND.name, 60) : 0,
       days: {
-        daysOfMonth: bits([...valuesOf(DAY_OF_MONTH).values].map((day) => day - 1)),
-        lastDayOfMonth: valuesOf(DAY_OF_MONTH).lastDayOfMonth,
-        months: bits([...valuesOf(MONTH).values]),
+        daysOfMonth: bits([...named(DAY_OF_MONTH).values].map((day) => day - 1)),
+        lastDayOfMonth: named(DAY_OF_MONTH).lastDayOfMonth,
+        months: bits([...named(MONTH).values]),
         daysOfWeek: bits([...weekdays.values]),
         lastDaysOfWeek: bits([...weekdays.lastDaysOfWeek]),
         nthDaysOfWeek: weekdays.nthDaysOfWeek,
@@ -166,17 +168,17 @@ function addItem(kind: FieldKind, item: string, hash: (values: number) => number
     const problem = stepFault(kind, item, step, parts['hash'] === undefined ? kind : range);
     if (problem !== null) return problem;
   }
-  if (parts['hash'] === undefined) addRange(kind, field, range.min, range.max, step ?? 1);
+  if (parts['hash'] === undefined) addRange(kind, field, { ...range, step: step ?? 1 });
   else {
     field.hashed = true;
     const first = range.min + hash(Math.min(step ?? Infinity, range.max - range.min + 1));
-    addRange(kind, field, first, step === null ? first : range.max, step ?? 1);
+    addRange(kind, field, { min: first, max: step === null ? first : range.max, step: step ?? 1 });
   }
   return null;
 }
 
-function addRange(kind: FieldKind, field: FieldValues, min: number, max: number, step: number): void {
-  for (let value = min; value <= max; value += step) field.values.add(kind === DAY_OF_WEEK ? value % 7 : value);
+function addRange(kind: FieldKind, field: FieldValues, range: CronRange): void {
+  for (const value of valuesOf(kind.field, range)) field.values.add(kind === DAY_OF_WEEK ? value % 7 : value);
 }
 
 /** `5L`, the month's last Friday, and `1#2`, its second Monday. Undefined: the item is neither. */

@@ -59,11 +59,6 @@ function madeClock(offsetAt: (at: EpochMs) => number): ZoneClock {
   };
 }
 
-/** What a clock on the wall in the zone shows at an instant. */
-export function wallOf(timeZone: string, at: EpochMs): WallMs {
-  return at + zoneClock(timeZone).stretchAt(at).offsetMs;
-}
-
 interface Change {
   readonly at: EpochMs;
   readonly offsetMs: number;
