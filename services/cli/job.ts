@@ -11,7 +11,11 @@ import { placesOf } from './trace.ts';
 import {
   API_OPTIONS,
   API_USAGE,
-  numberOf,
+  JOB_OPTIONS,
+  jobFields,
+  labelsText,
+  numberFields,
+  payloadOf,
   parse,
   runVerb,
   show,
@@ -26,16 +30,11 @@ const PAGE_MAX_ROWS = 500;
 
 const CREATE = {
   ...API_OPTIONS,
-  payload: { type: 'string' },
+  ...JOB_OPTIONS,
   'run-at': { type: 'string' },
   delay: { type: 'string' },
   jitter: { type: 'string' },
-  priority: { type: 'string' },
-  'max-attempts': { type: 'string' },
-  timeout: { type: 'string' },
-  lease: { type: 'string' },
   'expires-at': { type: 'string' },
-  label: { type: 'string', multiple: true },
   key: { type: 'string' },
 } as const;
 const GET = { ...API_OPTIONS, key: { type: 'string' } } as const;
@@ -129,22 +128,12 @@ function isKeyOption(arg: string): boolean {
 
 /** Numbers and words are only told apart here: what is right is the API's to say. */
 function newJobOf(queue: string, values: Values<typeof CREATE>): NewJob {
-  const number = (option: keyof typeof CREATE): number | undefined => {
-    const text = values[option] as string | undefined;
-    return text === undefined ? undefined : numberOf(`--${option}`, text);
-  };
   return withoutUndefined({
     queue,
-    payload: values.payload === undefined ? undefined : payloadOf(values.payload),
+    ...jobFields(values),
+    ...numberFields({ delay: 'delay_s', jitter: 'jitter_s' }, values),
     run_at: values['run-at'],
-    delay_s: number('delay'),
-    jitter_s: number('jitter'),
-    priority: values.priority,
-    max_attempts: number('max-attempts'),
-    timeout_s: number('timeout'),
-    lease_s: number('lease'),
     expires_at: values['expires-at'],
-    labels: values.label === undefined ? undefined : Object.fromEntries(values.label.map(labelOf)),
     idempotency_key: values.key,
   }) as unknown as NewJob;
 }
@@ -194,9 +183,7 @@ function jobText(job: Job): string {
     worker: job.worker,
     lease_until: job.lease_until,
     cancel_requested: job.cancel_requested ? 'yes' : null,
-    labels: Object.entries(job.labels)
-      .map(([name, value]) => `${name}=${value}`)
-      .join(', '),
+    labels: labelsText(job.labels),
     idempotency_key: job.idempotency_key,
     last_error: job.last_error,
     payload: job.payloadText,
@@ -218,20 +205,6 @@ function listText(jobs: readonly ListedJob[], limit: number): string {
   const rows = jobs.map((job) => [job.job_id, job.status, job.priority, job.run_at, job.attempt, job.last_error]);
   const more = jobs.length < limit ? '' : `the first ${limit}; --limit shows more\n`;
   return `${table(['JOB', 'STATUS', 'PRIORITY', 'RUN AT', 'ATTEMPT', 'LAST ERROR'], rows)}${more}`;
-}
-
-function payloadOf(text: string): unknown {
-  try {
-    return exactJson(text);
-  } catch (error) {
-    throw new UsageError(`--payload is no JSON: ${error instanceof Error ? error.message : String(error)}`);
-  }
-}
-
-function labelOf(text: string): readonly [string, string] {
-  const equals = text.indexOf('=');
-  if (equals < 1) throw new UsageError(`--label takes <name=value>: ${text}`);
-  return [text.slice(0, equals), text.slice(equals + 1)];
 }
 
 function instantOf(option: string, text: string): EpochMs {

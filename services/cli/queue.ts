@@ -5,6 +5,7 @@ import { type Cell, facts, table } from './table.ts';
 import {
   API_OPTIONS,
   API_USAGE,
+  JOB_NUMBERS,
   numberOf,
   parse,
   runVerb,
@@ -22,9 +23,7 @@ const SETTINGS = {
   'max-running': 'max_running',
   'ready-max': 'ready_max',
   'max-waiting': 'max_waiting',
-  'max-attempts': 'max_attempts',
-  timeout: 'timeout_s',
-  lease: 'lease_s',
+  ...JOB_NUMBERS,
 } as const;
 type Option = keyof typeof SETTINGS;
 

@@ -13,7 +13,10 @@ import { type Cell, facts, table } from './table.ts';
 import {
   API_OPTIONS,
   API_USAGE,
-  numberOf,
+  JOB_OPTIONS,
+  jobFields,
+  labelsText,
+  numberFields,
   parse,
   runVerb,
   show,
@@ -27,15 +30,10 @@ const TEXT = { type: 'string' } as const;
 const FLAG = { type: 'boolean' } as const;
 const DEFINITION = {
   ...API_OPTIONS,
+  ...JOB_OPTIONS,
   cron: TEXT,
   every: TEXT,
   'time-zone': TEXT,
-  payload: TEXT,
-  priority: TEXT,
-  'max-attempts': TEXT,
-  timeout: TEXT,
-  lease: TEXT,
-  label: { type: 'string', multiple: true },
   'on-overlap': TEXT,
   'on-missed': TEXT,
   'missed-limit': TEXT,
@@ -173,32 +171,27 @@ export const scheduleCommand: Command = {
   run: (words, output) => runVerb('schedule', VERBS, words, output),
 };
 
+const NUMBERS = {
+  every: 'every_s',
+  'missed-limit': 'missed_limit',
+  'missed-window': 'missed_window_s',
+  jitter: 'jitter_s',
+  'max-runs': 'max_runs',
+} as const;
+
 function definitionOf(queue: string, values: Values<typeof DEFINITION>): NewSchedule {
-  const number = (option: keyof typeof DEFINITION): number | undefined => {
-    const text = values[option] as string | undefined;
-    return text === undefined ? undefined : numberOf(`--${option}`, text);
-  };
   return withoutUndefined({
     queue,
     cron: values.cron,
-    every_s: number('every'),
     time_zone: values['time-zone'],
-    payload: values.payload === undefined ? undefined : payloadOf(values.payload),
-    priority: values.priority,
-    max_attempts: number('max-attempts'),
-    timeout_s: number('timeout'),
-    lease_s: number('lease'),
-    labels: values.label === undefined ? undefined : Object.fromEntries(values.label.map(labelOf)),
+    ...jobFields(values),
+    ...numberFields(NUMBERS, values),
     on_overlap: values['on-overlap'],
     on_missed: values['on-missed'],
-    missed_limit: number('missed-limit'),
-    missed_window_s: number('missed-window'),
     on_dst_gap: values['on-dst-gap'],
     on_dst_repeat: values['on-dst-repeat'],
-    jitter_s: number('jitter'),
     start_at: values['start-at'],
     end_at: values['end-at'],
-    max_runs: number('max-runs'),
   }) as unknown as NewSchedule;
 }
 
@@ -349,24 +342,4 @@ function runsText(runs: readonly ScheduleRun[]): string {
     run.job_id,
   ]);
   return table(['SLOT', 'UNTIL', 'OUTCOME', 'REASON', 'JOB STATUS', 'LAG MS', 'JOB'], rows);
-}
-
-function labelsText(labels: Readonly<Record<string, string>>): string {
-  return Object.entries(labels)
-    .map(([name, value]) => `${name}=${value}`)
-    .join(', ');
-}
-
-function labelOf(text: string): readonly [string, string] {
-  const equals = text.indexOf('=');
-  if (equals < 1) throw new UsageError(`--label takes <name=value>: ${text}`);
-  return [text.slice(0, equals), text.slice(equals + 1)];
-}
-
-function payloadOf(text: string): unknown {
-  try {
-    return exactJson(text);
-  } catch (error) {
-    throw new UsageError(`--payload is no JSON: ${error instanceof Error ? error.message : String(error)}`);
-  }
 }

@@ -3,6 +3,7 @@ import { PunctualClient } from '../client/client.ts';
 import { closest } from '../core/domain/closest.ts';
 import { configuredApiUrl } from '../core/runtime/config.ts';
 import { ExitCode, type Output, UsageError } from './command.ts';
+import { exactJson } from './exact-json.ts';
 
 // What the commands that call the API have in common.
 
@@ -15,6 +16,17 @@ export const API_USAGE: readonly string[] = [
   '  --api <url>                      if not PUNCTUAL_API_URL (http://127.0.0.1:7400)',
   '  --json                           answers as JSON',
 ];
+
+/** Options of everything that defines a job, and the fields of the numbers among them. */
+export const JOB_NUMBERS = { 'max-attempts': 'max_attempts', timeout: 'timeout_s', lease: 'lease_s' } as const;
+export const JOB_OPTIONS = {
+  payload: { type: 'string' },
+  priority: { type: 'string' },
+  'max-attempts': { type: 'string' },
+  timeout: { type: 'string' },
+  lease: { type: 'string' },
+  label: { type: 'string', multiple: true },
+} as const;
 
 export type Verbs = Readonly<Record<string, (args: readonly string[], output: Output) => Promise<void>>>;
 
@@ -76,6 +88,50 @@ export function numberOf(option: string, text: string): number {
 export function wholeNumber(option: string, text: string): number {
   if (!/^[1-9]\d{0,8}$/.test(text)) throw new UsageError(`${option} takes a whole number from 1: ${text}`);
   return Number(text);
+}
+
+/** The fields that JOB_OPTIONS give; those that are not given are undefined. */
+export function jobFields(values: Values<typeof JOB_OPTIONS>): Readonly<Record<string, unknown>> {
+  const { payload, priority, label } = values;
+  return {
+    payload: payload === undefined ? undefined : payloadOf(payload),
+    priority,
+    ...numberFields(JOB_NUMBERS, values),
+    labels: label === undefined ? undefined : Object.fromEntries(label.map(labelOf)),
+  };
+}
+
+/** @param fields the field of each option. */
+export function numberFields<Fields extends Readonly<Record<string, string>>>(
+  fields: Fields,
+  values: Readonly<Partial<Record<keyof Fields, string | undefined>>>,
+): Readonly<Record<string, number | undefined>> {
+  return Object.fromEntries(
+    Object.entries(fields).map(([option, field]) => {
+      const text = values[option as keyof Fields];
+      return [field, text === undefined ? undefined : numberOf(`--${option}`, text)];
+    }),
+  );
+}
+
+export function payloadOf(text: string): unknown {
+  try {
+    return exactJson(text);
+  } catch (error) {
+    throw new UsageError(`--payload is no JSON: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+function labelOf(text: string): readonly [string, string] {
+  const equals = text.indexOf('=');
+  if (equals < 1) throw new UsageError(`--label takes <name=value>: ${text}`);
+  return [text.slice(0, equals), text.slice(equals + 1)];
+}
+
+export function labelsText(labels: Readonly<Record<string, string>>): string {
+  return Object.entries(labels)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(', ');
 }
 
 export function withoutUndefined(fields: Readonly<Record<string, unknown>>): object {

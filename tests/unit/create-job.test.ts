@@ -7,27 +7,10 @@ import type { CreatedJob, CreateJob } from '../../services/api/use-cases/types.t
 import type { Result } from '../../services/core/contract/problems.ts';
 import { HOUR_MS } from '../../services/core/domain/limits.ts';
 import { coreBench, type CoreBenchOptions, jobCreator } from '../support/core-bench.ts';
+import { createJobRequest } from '../support/create-job-request.ts';
 import { scriptedRandom } from '../support/scripted-random.ts';
 
-const REQUEST: CreateJob = {
-  owner: 'default',
-  idempotencyKey: null,
-  requestHash: 'hash',
-  queue: 'mail',
-  priority: 'normal',
-  payload: null,
-  payloadBytes: 0,
-  when: { delayMs: HOUR_MS },
-  jitterMs: 0,
-  maxAttempts: 5,
-  timeoutS: 60,
-  leaseS: 30,
-  retry: { kind: 'exponential', baseS: 1, factor: 2, capS: 3_600, jitter: 'equal' },
-  labels: {},
-  expiresAt: null,
-  scheduleId: null,
-  traceparent: null,
-};
+const REQUEST = createJobRequest({ when: { delayMs: HOUR_MS } });
 const KEYED: CreateJob = { ...REQUEST, idempotencyKey: 'order-17' };
 
 function bench(options: CoreBenchOptions = {}) {

@@ -18,6 +18,7 @@ import { QueueWork } from '../../services/dispatcher/queue-work.ts';
 import { ShardDispatcher } from '../../services/dispatcher/shard-dispatcher.ts';
 import { Settler } from '../../services/reaper/settle.ts';
 import { coreBench, type BenchEvent, type CoreBench, jobCreator } from '../support/core-bench.ts';
+import { createJobRequest } from '../support/create-job-request.ts';
 import { FAKE_START } from '../support/fake-clock.ts';
 import { jobRow } from '../support/job-row.ts';
 import { runningJob } from '../support/operations.ts';
@@ -36,26 +37,7 @@ interface Mover {
 
 function create(changes: Partial<CreateJob>): Mover['move'] {
   return async (bench) => {
-    const result = await jobCreator(bench).create({
-      owner: 'default',
-      idempotencyKey: null,
-      requestHash: 'hash',
-      queue: 'mail',
-      priority: 'normal',
-      payload: null,
-      payloadBytes: 0,
-      when: { delayMs: 0 },
-      jitterMs: 0,
-      maxAttempts: 5,
-      timeoutS: 60,
-      leaseS: 30,
-      retry: { kind: 'exponential', baseS: 1, factor: 2, capS: 3_600, jitter: 'equal' },
-      labels: {},
-      expiresAt: null,
-      scheduleId: null,
-      traceparent: null,
-      ...changes,
-    });
+    const result = await jobCreator(bench).create(createJobRequest(changes));
     assert.ok(result.ok);
   };
 }
