@@ -9,6 +9,7 @@ import { benchLag } from '../benchmarks/lag.ts';
 import { measureRawRates, type RawRates } from '../benchmarks/raw-rates.ts';
 import { medianReport, tableOf } from '../benchmarks/report.ts';
 import { type StageOptions, withTheatre } from '../benchmarks/stage.ts';
+import { benchSchedules } from '../benchmarks/schedules.ts';
 import { benchGrowth, benchSteady } from '../benchmarks/steady.ts';
 import { showProgress } from '../embedded/progress.ts';
 import { withTemporaryServers } from '../embedded/temporary-servers.ts';
@@ -27,6 +28,8 @@ seconds per 1,000 jobs and peak memory by process.
   steady     jobs due 5 s after their creation                            --rate <per s> (500)  --seconds <n> (60)
   growth     steady, then again with very many jobs waiting               --waiting <n> (1000000), and those of steady
   immediate  from POST to handler start, one job after the other          --jobs <n> (500)
+  schedules  schedules of the same minute, created ahead
+               --count <n> (10000)  --timetables <n> different expressions and zones that name the minute (100)
   lag        start lag on an idle machine: 300 jobs posted ahead and due at random moments over 60 s, then 100 jobs with
              delay_s 1 (about 2 minutes)
   idle       what everything takes while nothing is to be done            --seconds <n> (30)
@@ -49,6 +52,8 @@ const OPTIONS = {
   seconds: { type: 'string' },
   rate: { type: 'string' },
   waiting: { type: 'string' },
+  count: { type: 'string' },
+  timetables: { type: 'string' },
   compare: { type: 'boolean' },
   runs: { type: 'string' },
   workers: { type: 'string' },
@@ -99,6 +104,11 @@ const SCENARIOS: Readonly<Record<string, (values: Values) => Play>> = {
   immediate: (values) => {
     const jobs = numberOf(values, 'jobs', 500);
     return (stage) => benchImmediate({ ...stage, jobs });
+  },
+  schedules: (values) => {
+    const count = numberOf(values, 'count', 10_000);
+    const timetables = numberOf(values, 'timetables', 100);
+    return (stage) => benchSchedules({ ...stage, count, timetables });
   },
   lag: () => benchLag,
   idle: (values) => {
