@@ -71,6 +71,32 @@ export function timerStoreSuite(harness: () => TimerStoreHarness): void {
     assert.ok(found.every((row, index) => index === 0 || found[index - 1]!.runAt <= row.runAt));
   });
 
+  it('reads many shards at the same moment as it reads each of them, however often they were empty before', async () => {
+    const shards = Array.from({ length: 12 }, newShard);
+    const read = async (): Promise<string[][]> => {
+      const both = shards.flatMap((shard) => [
+        dueRows(shard, BUCKET, BUCKET, BUCKET + 2),
+        deadlineRows(shard, BUCKET, BUCKET + 2),
+      ]);
+      return (await Promise.all<readonly (DueEntry | DeadlineEntry)[]>(both)).map((rows) =>
+        rows.map(({ jobId }) => jobId),
+      );
+    };
+    const expected = shards.map((): string[] => []).flatMap((none) => [none, []]);
+    assert.deepEqual(await read(), expected);
+    assert.deepEqual(await read(), expected);
+    for (const index of [3, 7]) {
+      const shard = shards[index]!;
+      const [dueId, lateId, deadlineId] = [0, 1, 2].map((member) => memberId(newCohort(), member));
+      await harness().timers.writeDue([due(shard, BUCKET + 2, dueId!), due(shard, BUCKET + 3, lateId!)]);
+      await harness().timers.writeDeadlines([{ shard, at: BUCKET + 2, jobId: deadlineId!, publishedAt: null }]);
+      expected[2 * index] = [dueId!];
+      expected[2 * index + 1] = [deadlineId!];
+    }
+    assert.deepEqual(await read(), expected);
+    assert.deepEqual(await read(), expected);
+  });
+
   it('keeps deadline rows, with and without a time of publishing', async () => {
     const shard = newShard();
     const rows: DeadlineEntry[] = [

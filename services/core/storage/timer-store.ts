@@ -2,11 +2,21 @@ import { bucketOf } from '../domain/bucket.ts';
 import type { Priority } from '../domain/job-status.ts';
 import type { DeadlineEntry, DueEntry } from '../domain/operation.ts';
 import type { CursorStore, TimerRange, TimerStore } from '../ports/timer-store.ts';
-import { loadCursor, readDeadlines, readDue, saveCursor, writeDeadline, writeDue } from './cql/timer-statements.ts';
+import {
+  findDeadlines,
+  findDue,
+  loadCursor,
+  readDeadlines,
+  readDue,
+  saveCursor,
+  writeDeadline,
+  writeDue,
+} from './cql/timer-statements.ts';
 import { PartitionWriter } from './partition-writer.ts';
+import { QuietShards } from './quiet-shards.ts';
 import { flag, number, text, time, timeOrNull } from './row-codec.ts';
 import type { Session } from './session.ts';
-import type { Row } from './statement.ts';
+import type { Bound, Row } from './statement.ts';
 
 export function createTimerStore(session: Session): TimerStore {
   const due = new PartitionWriter<DueEntry>(
@@ -17,11 +27,16 @@ export function createTimerStore(session: Session): TimerStore {
     (row) => `${row.shard} ${bucketOf(row.at)}`,
     (rows) => session.write(rows.map(writeDeadline)),
   );
+  const shardsOf = async (statement: Bound): Promise<readonly number[]> =>
+    (await session.read(statement)).map((row) => number(row, 'shard'));
+  const quietDue = new QuietShards((shards, range) => shardsOf(findDue(shards, range)));
+  const quietDeadlines = new QuietShards((shards, range) => shardsOf(findDeadlines(shards, range)));
   return {
     writeDue: (rows) => due.write(rows),
     writeDeadlines: (rows) => deadlines.write(rows),
-    readDue: (range) => readRows(session, readDue(range), decodeDue),
-    readDeadlines: (range: TimerRange) => readRows(session, readDeadlines(range), decodeDeadline),
+    readDue: (range) => readRows({ session, quiet: quietDue, range, statement: readDue(range), decode: decodeDue }),
+    readDeadlines: (range) =>
+      readRows({ session, quiet: quietDeadlines, range, statement: readDeadlines(range), decode: decodeDeadline }),
   };
 }
 
@@ -35,12 +50,27 @@ export function createCursorStore(session: Session): CursorStore {
   };
 }
 
-async function* readRows<Entry>(
-  session: Session,
-  statement: Parameters<Session['pages']>[0],
-  decode: (row: Row) => Entry,
-): AsyncGenerator<readonly Entry[], void, undefined> {
-  for await (const rows of session.pages(statement)) yield rows.map(decode);
+async function* readRows<Entry>({
+  session,
+  quiet,
+  range,
+  statement,
+  decode,
+}: {
+  readonly session: Session;
+  readonly quiet: QuietShards;
+  readonly range: TimerRange;
+  readonly statement: Bound;
+  readonly decode: (row: Row) => Entry;
+}): AsyncGenerator<readonly Entry[], void, undefined> {
+  if (await quiet.isEmpty(range)) return;
+  let found = 0;
+  for await (const rows of session.pages(statement)) {
+    found += rows.length;
+    quiet.found(range.shard, found);
+    yield rows.map(decode);
+  }
+  if (found === 0) quiet.found(range.shard, found);
 }
 
 export function decodeDue(row: Row): DueEntry {

@@ -20,6 +20,13 @@ const READ_DEADLINES = `
   SELECT shard, at, job_id, published_at FROM deadlines
   WHERE shard = ? AND bucket = ? AND (at, job_id) > (?, ?) AND (at, job_id) <= (?, ?)`;
 
+/** Where rows are among many shards: one request, and one row of each. */
+const FIND_DUE = `
+  SELECT shard FROM due WHERE shard IN ? AND bucket = ? AND run_at >= ? AND run_at <= ? PER PARTITION LIMIT 1`;
+
+const FIND_DEADLINES = `
+  SELECT shard FROM deadlines WHERE shard IN ? AND bucket = ? AND at >= ? AND at <= ? PER PARTITION LIMIT 1`;
+
 /** The write's timestamp is the position itself, so that of two saves the further one stands, whoever came last. */
 const SAVE_CURSOR = `INSERT INTO cursors (role, shard, version, position) VALUES (?, ?, ?, ?) USING TIMESTAMP ?`;
 
@@ -35,6 +42,8 @@ export const TIMER_STATEMENTS: readonly string[] = [
   READ_DUE,
   WRITE_DEADLINE,
   READ_DEADLINES,
+  FIND_DUE,
+  FIND_DEADLINES,
   SAVE_CURSOR,
   LOAD_CURSOR,
 ];
@@ -77,6 +86,15 @@ export function readDeadlines(range: TimerRange): Bound {
   return { cql: READ_DEADLINES, values: rangeValues(range) };
 }
 
+/** At most one row of each shard. */
+export function findDue(shards: readonly number[], range: Span): Bound {
+  return { cql: FIND_DUE, values: spanValues(shards, range) };
+}
+
+export function findDeadlines(shards: readonly number[], range: Span): Bound {
+  return { cql: FIND_DEADLINES, values: spanValues(shards, range) };
+}
+
 export function saveCursor(role: CursorRole, shard: number, position: EpochMs): Bound {
   return { cql: SAVE_CURSOR, values: [role, shard, CURSOR_VERSION, timestamp(position), position * MICROS_PER_MS] };
 }
@@ -88,4 +106,10 @@ export function loadCursor(role: CursorRole, shard: number): Bound {
 /** No id is empty, and none has a character behind ~. */
 function rangeValues({ shard, bucket, from, afterId = '', to }: TimerRange): unknown[] {
   return [shard, timestamp(bucket), timestamp(from), afterId, timestamp(to), '~'];
+}
+
+type Span = Pick<TimerRange, 'bucket' | 'from' | 'to'>;
+
+function spanValues(shards: readonly number[], { bucket, from, to }: Span): unknown[] {
+  return [shards, timestamp(bucket), timestamp(from), timestamp(to)];
 }
