@@ -19,7 +19,7 @@ import type { JobUnqueuer } from '../core/moves/unqueue-job.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { HeldStore } from '../core/ports/held-store.ts';
 import { finishedJobOf, type FinishedJob, type HistoryStore } from '../core/ports/history-store.ts';
-import type { JobReader } from '../core/ports/job-store.ts';
+import type { EndsReader, JobEnd, JobReader } from '../core/ports/job-store.ts';
 import type { Random } from '../core/ports/random.ts';
 import { BusError, type ReadyQueue } from '../core/ports/ready-queue.ts';
 import type { Log, Telemetry } from '../core/ports/telemetry.ts';
@@ -49,7 +49,7 @@ export interface Settles {
 }
 
 export interface SettlerParts {
-  readonly reader: JobReader;
+  readonly reader: JobReader & EndsReader;
   readonly rounds: Rounds;
   readonly timers: Timers;
   readonly ender: AttemptEnder;
@@ -96,7 +96,9 @@ export class Settler implements Settles {
 
   async #settleJobs(found: readonly Found[]): Promise<readonly Settled[]> {
     const { history, heldStore, queue, log } = this.#parts;
-    const rows = await this.#read([...new Set(found.map((row) => row.jobId))]);
+    const jobIds = [...new Set(found.map((row) => row.jobId))];
+    const over = await this.#readOver(jobIds);
+    const rows = await this.#read(jobIds.filter((jobId) => !over.has(jobId)));
     const finished = new Map<Found, FinishedJob>();
     const ages = new OldestMessages(queue);
     const overdue = found.flatMap((each) => {
@@ -106,6 +108,11 @@ export class Settler implements Settles {
     const held = new HeldLookup(heldStore, overdue);
     const results = await Promise.all(
       found.map(async (each) => {
+        const end = over.get(each.jobId);
+        if (end !== undefined) {
+          if (owesHistory(each, end)) collectFinished(each, end, finished);
+          return 'settled';
+        }
         const row = rows.get(each.jobId);
         if (row === undefined) return this.#again();
         try {
@@ -123,6 +130,17 @@ export class Settler implements Settles {
     } catch (error) {
       log.warn('history rows could not be written; trying again', { rows: finished.size, error: String(error) });
       return found.map((each, index) => (finished.has(each) ? this.#again() : (results[index] ?? this.#again())));
+    }
+  }
+
+  /** Those that are over, as nearly all are by the time of a second look: their whole rows are not needed. */
+  async #readOver(jobIds: readonly string[]): Promise<ReadonlyMap<string, JobEnd>> {
+    try {
+      const rows = await this.#parts.reader.readEnds(jobIds);
+      return new Map([...rows].filter(([, { status }]) => isTerminal(status)));
+    } catch {
+      // What cannot be read together is read cohort by cohort, whole.
+      return new Map();
     }
   }
 
@@ -322,11 +340,11 @@ function rowAfter(row: JobRow, { next, end }: EndAttempt): JobRow {
 }
 
 /** An attempt that ended a job has a deadline row that writes its history again; a cancelled job may have only its due row. */
-function owesHistory(found: Found, row: JobRow): boolean {
+function owesHistory(found: Found, row: JobEnd): boolean {
   return found.table === 'deadlines' || row.status === JobStatus.cancelled;
 }
 
-function collectFinished(found: Found, row: JobRow, finished: Map<Found, FinishedJob>): void {
+function collectFinished(found: Found, row: JobEnd, finished: Map<Found, FinishedJob>): void {
   const job = finishedJobOf(row);
   if (job !== null) finished.set(found, job);
 }

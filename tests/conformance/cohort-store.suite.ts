@@ -22,6 +22,8 @@ import type {
   ApplyResult,
   CohortStore,
   JobReader,
+  EndsReader,
+  JobEnd,
   JobTerms,
   StateReader,
   TermsReader,
@@ -30,7 +32,7 @@ import { fullJobRow, jobRow, newCohort } from '../support/job-row.ts';
 
 export interface CohortStoreHarness {
   readonly cohorts: CohortStore;
-  readonly jobs: JobReader & TermsReader & StateReader;
+  readonly jobs: JobReader & TermsReader & StateReader & EndsReader;
 }
 
 /** Leases and time limits are judged by the server's own clock, so these tests wait for it; long enough for a busy machine. */
@@ -42,6 +44,11 @@ const TERMS: readonly (keyof JobTerms)[] = [
   ...(['jobId', 'queue', 'priority', 'payload', 'payloadBytes', 'labels', 'idempotencyKey', 'runAt'] as const),
   ...(['scheduledFor', 'shard', 'status', 'attempt', 'maxAttempts', 'timeoutS', 'leaseS', 'traceparent'] as const),
   'expiresAt',
+];
+
+const ENDS: readonly (keyof JobEnd)[] = [
+  ...(['jobId', 'queue', 'priority', 'status', 'attempt', 'runAt', 'scheduledFor', 'finishedAt'] as const),
+  ...(['starts', 'ends'] as const),
 ];
 
 const FAILED: AttemptEnd = { endedAt: Date.parse('2026-11-15T06:00:05.005Z'), outcome: 'failed', error: 'boom' };
@@ -99,6 +106,30 @@ export function cohortStoreSuite(harness: () => CohortStoreHarness): void {
     assert.deepEqual(new Set(states.keys()), new Set(rows.map(({ jobId }) => jobId)));
     for (const { jobId, queue, priority, status, runAt, finishedAt } of rows) {
       assert.partialDeepStrictEqual(states.get(jobId), { queue, priority, status, runAt, finishedAt });
+    }
+  });
+
+  it('reads of a job that is over what its history keeps, as the whole row has it', async () => {
+    const rows = [fullJobRow(newCohort(), 0), jobRow(newCohort(), 1)];
+    for (const row of rows) await applies(create(row));
+    const ends = await harness().jobs.readEnds(rows.map(({ jobId }) => jobId));
+    for (const row of rows) {
+      for (const name of ENDS) assert.deepEqual(ends.get(row.jobId)![name], row[name], name);
+    }
+  });
+
+  it('reads of a cohort the jobs that it is asked for, whether they lie together or apart', async () => {
+    const cohort = newCohort();
+    const members = Array.from({ length: 12 }, (_, member) => memberId(cohort, member));
+    await applies(
+      ...members
+        .filter((_, member) => member !== 5)
+        .map((_, index) => create(jobRow(cohort, index < 5 ? index : index + 1))),
+    );
+    for (const asked of [[0, 1, 2, 3, 4], [2, 3, 4, 5, 6, 7, 9], [11, 10, 8, 9], [0, 6, 11], [7], [7, 7], [5]]) {
+      const found = await harness().jobs.read(asked.map((member) => members[member]!));
+      const expected = asked.filter((member) => member !== 5).map((member) => members[member]!);
+      assert.deepEqual(new Set(found.keys()), new Set(expected), asked.join());
     }
   });
 

@@ -6,6 +6,7 @@ import fc from 'fast-check';
 import {
   COHORT_ENTROPY_BYTES,
   cohortOf,
+  memberOf,
   isJobId,
   isScheduleId,
   jobCohort,
@@ -72,6 +73,7 @@ describe('ids', () => {
         const ids = Array.from({ length: 64 }, (_, member) => memberId(cohort, member));
         assert.equal(new Set(ids).size, 64);
         for (const id of ids) assert.equal(cohortOf(id), cohort);
+        assert.deepEqual(ids.map(memberOf), Array.from(ids.keys()));
         // Lists sort by id: the order of the members is the order of their text.
         assert.deepEqual(ids.toSorted(), ids);
       }),

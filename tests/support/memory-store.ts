@@ -28,6 +28,7 @@ import type { DeadLetter, FinishedJob, HistoryStore } from '../../services/core/
 import type {
   ApplyResult,
   CohortStore,
+  EndsReader,
   JobReader,
   StateReader,
   TermsReader,
@@ -52,6 +53,7 @@ export type StoreMethod =
   | 'cohorts.apply'
   | 'jobs.read'
   | 'jobs.readStates'
+  | 'jobs.readEnds'
   | 'scheduleCohorts.apply'
   | 'schedules.read'
   | 'scheduleRuns.write'
@@ -186,10 +188,11 @@ export class MemoryStores {
       this.#write('cohorts.apply', [cohort, operations], () => this.#apply(cohort, operations)),
   };
 
-  readonly jobs: JobReader & TermsReader & StateReader = {
+  readonly jobs: JobReader & TermsReader & StateReader & EndsReader = {
     read: (jobIds, options) => this.#read('jobs.read', [jobIds, options], () => this.#rowsOf(jobIds)),
     readTerms: (jobIds) => this.jobs.read(jobIds),
     readStates: (jobIds) => this.#read('jobs.readStates', [jobIds], () => this.#rowsOf(jobIds)),
+    readEnds: (jobIds) => this.#read('jobs.readEnds', [jobIds], () => this.#rowsOf(jobIds)),
   };
 
   readonly scheduleCohorts: ScheduleStore = {

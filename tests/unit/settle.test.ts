@@ -65,7 +65,10 @@ describe('a job that a row names and a read does not find', () => {
   it('is settled as any other when its round was still in flight', async () => {
     const { parts, clock, stores } = coreBench();
     stores.rows.set(job.jobId, job);
-    const reader = { read: (ids: readonly string[], how = {}) => stores.jobs.read('serial' in how ? ids : [], how) };
+    const reader = {
+      ...stores.jobs,
+      read: (ids: readonly string[], how = {}) => stores.jobs.read('serial' in how ? ids : [], how),
+    };
     await clock.until(new Settler({ ...parts, reader }).settle([foundOf(job)]));
     assert.equal(stores.rows.get(job.jobId)?.status, JobStatus.enqueued);
   });

@@ -52,6 +52,13 @@ export function cohortOf(id: string): string {
   return slot === undefined ? `${kind}_${cohort}` : `${kind}_${cohort}@${slot}`;
 }
 
+/** Which member of its cohort (0..63) a job, schedule or occurrence is. Throws RangeError on anything else. */
+export function memberOf(id: string): number {
+  const member = JOB_ID.test(id) ? id.slice(-2) : partsOf(id)?.member;
+  if (member === undefined) throw new RangeError(`not a job, schedule or occurrence id: ${id}`);
+  return (ALPHABET.indexOf(member.charAt(0)) << 5) | ALPHABET.indexOf(member.charAt(1));
+}
+
 /** Whether the text is the id of a job or of an occurrence, the two that have a row in `jobs`. */
 export function isJobId(text: string): boolean {
   if (JOB_ID.test(text)) return true;
@@ -94,12 +101,17 @@ export function shardOf(cohort: string, shards: number): number {
   return Number.parseInt(hash('sha256', cohort, 'hex').slice(0, 8), 16) % shards;
 }
 
+interface IdParts {
+  readonly kind: string;
+  readonly cohort: string;
+  readonly member: string;
+  readonly slot: string | undefined;
+}
+
 /** Null when the text is no id; only a schedule's id takes a slot. */
-function partsOf(
-  text: string,
-): { readonly kind: string; readonly cohort: string; readonly slot: string | undefined } | null {
-  const [, kind = '', cohort = '', , slot] = ID.exec(text) ?? [];
-  return kind === '' || (kind === 'j' && slot !== undefined) ? null : { kind, cohort, slot };
+function partsOf(text: string): IdParts | null {
+  const [, kind = '', cohort = '', member = '', slot] = ID.exec(text) ?? [];
+  return kind === '' || (kind === 'j' && slot !== undefined) ? null : { kind, cohort, member, slot };
 }
 
 function base32(entropy: Uint8Array): string {

@@ -103,8 +103,8 @@ export class AttemptEnder {
 
   /** The round has decided; a history row that fails is written again when the claim's deadline row comes up. */
   async #record(row: JobRow, { operation }: AttemptDecision): Promise<void> {
-    const { status, finishedAt, lastError } = operation.next;
-    const finished = finishedJobOf({ ...row, status, finishedAt, lastError }, operation.end);
+    const { status, finishedAt } = operation.next;
+    const finished = finishedJobOf({ ...row, status, finishedAt }, operation.end);
     if (finished === null) return;
     try {
       await this.#history.writeFinished([finished]);

@@ -1,6 +1,6 @@
-import type { JobRow } from '../domain/job.ts';
 import type { JobStatus, Outcome, Priority } from '../domain/job-status.ts';
 import type { EpochMs } from '../domain/time.ts';
+import type { JobEnd } from './job-store.ts';
 
 /** One finished job, as audits read it from job_history((queue, hour, stripe), finished_at, job_id). */
 export interface FinishedJob {
@@ -46,7 +46,7 @@ export interface HistoryStore {
  * What a terminal row says of its own end: the same for whoever writes it, so that a repeat lands on the same row.
  * @param last the end of its last attempt, where the row does not hold it yet.
  */
-export function finishedJobOf(row: JobRow, last = row.ends.get(row.attempt)): FinishedJob | null {
+export function finishedJobOf(row: JobEnd, last = row.ends.get(row.attempt)): FinishedJob | null {
   if (row.finishedAt === null) return null;
   // A job cancelled while it waited was ended by no attempt, though one may have failed before.
   const end = last?.endedAt === row.finishedAt ? last : undefined;

@@ -28,6 +28,17 @@ export type JobTerms = Pick<
   | 'expiresAt'
 >;
 
+/** What the history keeps of a job once it is over: a fifth of the row's columns, and no payload. */
+export type JobEnd = Pick<
+  JobRow,
+  'jobId' | 'queue' | 'priority' | 'status' | 'attempt' | 'runAt' | 'scheduledFor' | 'finishedAt' | 'starts' | 'ends'
+>;
+
+export interface EndsReader {
+  /** Of jobs that are over or not, as JobReader.read at LOCAL_QUORUM. Throws StoreError. */
+  readEnds(jobIds: readonly string[]): Promise<ReadonlyMap<string, JobEnd>>;
+}
+
 export interface TermsReader {
   /** As JobReader.read, at LOCAL_QUORUM. Throws StoreError. */
   readTerms(jobIds: readonly string[]): Promise<ReadonlyMap<string, JobTerms>>;

@@ -1,28 +1,29 @@
-import type { CohortStore, JobReader, JobState, JobTerms, StateReader, TermsReader } from '../ports/job-store.ts';
+import type { CohortStore, EndsReader, JobReader, StateReader, TermsReader } from '../ports/job-store.ts';
 import type { ScheduleReader, ScheduleStore } from '../ports/schedule-store.ts';
 import { createCohortTable, readByCohort } from './cohort-table.ts';
-import { operationStatement, readJobs, readStates, readTerms } from './cql/job-statements.ts';
+import { operationStatement, readEnds, readJobs, readStates, readTerms } from './cql/job-statements.ts';
 import { readSchedules, scheduleOperationStatement } from './cql/schedule-statements.ts';
-import { decodeConditionColumns, decodeJob, decodeState, decodeTerms } from './row-codec.ts';
+import { decodeConditionColumns, decodeJob, decodeJobEnd, decodeState, decodeTerms } from './row-codec.ts';
 import { decodeSchedule, decodeScheduleColumns } from './schedule-codec.ts';
 import type { Session } from './session.ts';
 
 /** The ports of the table `jobs`. */
-export function createCohortStore(session: Session): CohortStore & JobReader & TermsReader & StateReader {
+export function createCohortStore(session: Session): CohortStore & JobReader & TermsReader & StateReader & EndsReader {
   const table = createCohortTable(session, {
     idColumn: 'job_id',
     idOf: ({ jobId }) => jobId,
     statement: operationStatement,
     readStatement: readJobs,
     decode: decodeJob,
-    storedId: ({ jobId }) => jobId,
     decodeColumns: decodeConditionColumns,
   });
-  const terms = { readStatement: readTerms, decode: decodeTerms, storedId: ({ jobId }: JobTerms) => jobId };
-  const states = { readStatement: readStates, decode: decodeState, storedId: ({ jobId }: JobState) => jobId };
+  const terms = { idColumn: 'job_id', readStatement: readTerms, decode: decodeTerms };
+  const states = { idColumn: 'job_id', readStatement: readStates, decode: decodeState };
+  const ends = { idColumn: 'job_id', readStatement: readEnds, decode: decodeJobEnd };
   return {
     ...table,
     readTerms: (jobIds) => readByCohort(session, terms, jobIds),
+    readEnds: (jobIds) => readByCohort(session, ends, jobIds),
     readStates: (jobIds) => readByCohort(session, states, jobIds),
   };
 }
@@ -35,7 +36,6 @@ export function createScheduleStore(session: Session): ScheduleStore & ScheduleR
     statement: scheduleOperationStatement,
     readStatement: readSchedules,
     decode: decodeSchedule,
-    storedId: ({ scheduleId }) => scheduleId,
     decodeColumns: decodeScheduleColumns,
   });
 }

@@ -10,9 +10,9 @@ export interface CohortTableRules<Operation, Stored, Columns> {
   readonly idColumn: string;
   readonly idOf: (operation: Operation) => string;
   readonly statement: (operation: Operation) => Bound;
+  /** May read more rows of the cohort than those named. */
   readonly readStatement: (cohort: string, ids: readonly string[]) => Bound;
   readonly decode: (row: Row) => Stored;
-  readonly storedId: (stored: Stored) => string;
   /** The columns that a lost conditional write brought back. */
   readonly decodeColumns: (row: Row) => Columns;
 }
@@ -31,24 +31,26 @@ export function createCohortTable<Operation, Stored, Columns>(
   };
 }
 
-type ReadRules<Stored> = Pick<CohortTableRules<never, Stored, never>, 'readStatement' | 'decode' | 'storedId'>;
+type ReadRules<Stored> = Pick<CohortTableRules<never, Stored, never>, 'idColumn' | 'readStatement' | 'decode'>;
 
 /** The rows that exist, by id: one read for each cohort. */
 export async function readByCohort<Stored>(
   session: Session,
-  { readStatement, decode, storedId }: ReadRules<Stored>,
+  { idColumn, readStatement, decode }: ReadRules<Stored>,
   ids: readonly string[],
   options?: ReadOptions,
 ): Promise<ReadonlyMap<string, Stored>> {
-  const cohorts = Map.groupBy(new Set(ids), cohortOf);
+  const wanted = new Set(ids);
+  const cohorts = Map.groupBy(wanted, cohortOf);
   const pages = await Promise.all(
     Array.from(cohorts, ([cohort, members]) => session.read(readStatement(cohort, members), options)),
   );
   const found = new Map<string, Stored>();
   for (const rows of pages) {
     for (const row of rows) {
-      const stored = decode(row);
-      found.set(storedId(stored), stored);
+      const id = text(row, idColumn);
+      if (!wanted.has(id)) continue;
+      found.set(id, decode(row));
     }
   }
   return found;

@@ -3,10 +3,11 @@ import type { JobStatus, Outcome, Priority } from '../domain/job-status.ts';
 import type { ConditionColumns } from '../domain/operation.ts';
 import type { OnOverlap } from '../domain/schedule.ts';
 import type { EpochMs } from '../domain/time.ts';
-import type { JobState, JobTerms } from '../ports/job-store.ts';
+import type { JobEnd, JobState, JobTerms } from '../ports/job-store.ts';
 import type { Row } from './statement.ts';
 
-// JobRow <-> the columns of `jobs`. What is null or empty stays unset in an insert: a bound null writes a tombstone.
+// JobRow <-> the columns of `jobs`. What is null or empty stays unset in an insert: a bound null writes a tombstone. So do counters
+// that begin at 0: every round on a cohort reads all cells of its rows.
 
 type Encode = (job: JobRow) => unknown;
 
@@ -27,10 +28,10 @@ const JOB_ENCODING: Readonly<Record<string, Encode>> = {
   shard: (job) => job.shard,
   status: (job) => job.status,
   attempt: (job) => job.attempt,
-  tries: (job) => job.tries,
-  lapses: (job) => job.lapses,
-  lost_claims: (job) => job.lostClaims,
-  heard: (job) => job.heard,
+  tries: (job) => job.tries || undefined,
+  lapses: (job) => job.lapses || undefined,
+  lost_claims: (job) => job.lostClaims || undefined,
+  heard: (job) => job.heard || undefined,
   max_attempts: (job) => job.maxAttempts,
   timeout_s: (job) => job.timeoutS,
   lease_s: (job) => job.leaseS,
@@ -66,6 +67,7 @@ export const JOB_COLUMNS: readonly string[] = Object.keys(JOB_ENCODING);
 const RARE_AT_FIRST = new Set([
   ...['target', 'labels', 'idempotency_key', 'traceparent', 'request_hash', 'expires_at'],
   ...['lease_until', 'deadline_at', 'worker', 'last_error', 'result', 'progress', 'reason', 'finished_at'],
+  ...['tries', 'lapses', 'lost_claims', 'heard'],
   ...['schedule_id', 'on_overlap', 'waits_for', 'slot_until', 'bulk_marks', 'starts', 'ends'],
 ]);
 export const PLAIN_JOB_COLUMNS: readonly string[] = JOB_COLUMNS.filter((column) => !RARE_AT_FIRST.has(column));
@@ -99,6 +101,27 @@ export function decodeState(row: Row): JobState {
   };
 }
 
+/** The columns of JobEnd. */
+export const END_COLUMNS: readonly string[] = [
+  ...['job_id', 'queue', 'priority', 'status', 'attempt', 'run_at', 'scheduled_for', 'finished_at'],
+  ...['starts', 'ends'],
+];
+
+export function decodeJobEnd(row: Row): JobEnd {
+  return {
+    jobId: text(row, 'job_id'),
+    queue: text(row, 'queue'),
+    priority: text(row, 'priority') as Priority,
+    status: text(row, 'status') as JobStatus,
+    attempt: number(row, 'attempt'),
+    runAt: time(row, 'run_at'),
+    scheduledFor: time(row, 'scheduled_for'),
+    finishedAt: timeOrNull(row, 'finished_at'),
+    starts: mapValues(new Map(entries<number, StoredStart>(row, 'starts')), decodeStart),
+    ends: mapValues(new Map(entries<number, StoredEnd>(row, 'ends')), decodeEnd),
+  };
+}
+
 export function decodeTerms(row: Row): JobTerms {
   return {
     jobId: text(row, 'job_id'),
@@ -124,13 +147,14 @@ export function decodeTerms(row: Row): JobTerms {
 export function decodeJob(row: Row): JobRow {
   return {
     ...decodeTerms(row),
+    ...decodeJobEnd(row),
     cohort: text(row, 'cohort'),
     owner: text(row, 'owner'),
     target: textOrNull(row, 'target'),
-    tries: number(row, 'tries'),
-    lapses: number(row, 'lapses'),
-    lostClaims: number(row, 'lost_claims'),
-    heard: flag(row, 'heard'),
+    tries: numberOrNull(row, 'tries') ?? 0,
+    lapses: numberOrNull(row, 'lapses') ?? 0,
+    lostClaims: numberOrNull(row, 'lost_claims') ?? 0,
+    heard: row.get('heard') === true,
     retry: decodeRetry(value(row, 'retry') as StoredRetry),
     leaseUntil: timeOrNull(row, 'lease_until'),
     deadlineAt: timeOrNull(row, 'deadline_at'),
@@ -148,10 +172,7 @@ export function decodeJob(row: Row): JobRow {
     requestHash: textOrNull(row, 'request_hash'),
     createdAt: time(row, 'created_at'),
     enqueuedAt: timeOrNull(row, 'enqueued_at'),
-    finishedAt: timeOrNull(row, 'finished_at'),
     bulkMarks: (row.get('bulk_marks') as readonly string[] | null) ?? [],
-    starts: mapValues(new Map(entries<number, StoredStart>(row, 'starts')), decodeStart),
-    ends: mapValues(new Map(entries<number, StoredEnd>(row, 'ends')), decodeEnd),
   };
 }
 

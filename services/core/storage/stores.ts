@@ -2,7 +2,7 @@ import type { AuditLog } from '../ports/audit-log.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { HeldStore } from '../ports/held-store.ts';
 import type { HistoryStore } from '../ports/history-store.ts';
-import type { CohortStore, JobReader, StateReader, TermsReader } from '../ports/job-store.ts';
+import type { CohortStore, EndsReader, JobReader, StateReader, TermsReader } from '../ports/job-store.ts';
 import type { KeyStore } from '../ports/key-store.ts';
 import type { OperationStore } from '../ports/operation-store.ts';
 import type { QueueCountStore } from '../ports/queue-count-store.ts';
@@ -30,7 +30,7 @@ import { createCursorStore, createTimerStore } from './timer-store.ts';
 export interface Stores {
   /** For core/rounds alone: everybody else submits operations there. */
   readonly cohorts: CohortStore;
-  readonly jobs: JobReader & TermsReader & StateReader;
+  readonly jobs: JobReader & TermsReader & StateReader & EndsReader;
   /** For core/rounds alone, too. */
   readonly scheduleCohorts: ScheduleStore;
   readonly schedules: ScheduleReader;

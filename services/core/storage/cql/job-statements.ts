@@ -19,6 +19,7 @@ import {
 } from '../../domain/operation.ts';
 import { cohortOf } from '../../domain/ids.ts';
 import {
+  END_COLUMNS,
   encodeEnd,
   encodeJob,
   encodeRetry,
@@ -31,6 +32,7 @@ import {
   timestamp,
 } from '../row-codec.ts';
 import type { Bound } from '../statement.ts';
+import { memberReads, readMembers } from './member-reads.ts';
 
 // The table `jobs`: LWT only, LOCAL_QUORUM with LOCAL_SERIAL, never re-sent by the driver (session.conditional). Facts probed
 // on Cassandra 5.0.8, alone and in batches: durations add to toTimestamp(now()) only with the cast; a condition may compare a
@@ -131,9 +133,10 @@ const DISCARD = `
   WHERE cohort = ? AND job_id = ?
   IF status = 'dead' AND attempt = ? AND run_at = ? AND finished_at = ?`;
 
-const READ_JOBS = `SELECT ${JOB_COLUMNS.join(', ')} FROM jobs WHERE cohort = ? AND job_id IN ?`;
-const READ_TERMS = `SELECT ${TERMS_COLUMNS.join(', ')} FROM jobs WHERE cohort = ? AND job_id IN ?`;
-const READ_STATES = `SELECT ${STATE_COLUMNS.join(', ')} FROM jobs WHERE cohort = ? AND job_id IN ?`;
+const READ_JOBS = memberReads('jobs', 'job_id', JOB_COLUMNS);
+const READ_TERMS = memberReads('jobs', 'job_id', TERMS_COLUMNS);
+const READ_ENDS = memberReads('jobs', 'job_id', END_COLUMNS);
+const READ_STATES = memberReads('jobs', 'job_id', STATE_COLUMNS);
 
 export const JOB_STATEMENTS: readonly string[] = [
   CREATE,
@@ -150,21 +153,26 @@ export const JOB_STATEMENTS: readonly string[] = [
   CHANGE,
   REPLAY,
   DISCARD,
-  READ_JOBS,
-  READ_TERMS,
-  READ_STATES,
+  ...READ_JOBS,
+  ...READ_TERMS,
+  ...READ_ENDS,
+  ...READ_STATES,
 ];
 
 export function readJobs(cohort: string, jobIds: readonly string[]): Bound {
-  return { cql: READ_JOBS, values: [cohort, jobIds] };
+  return readMembers(READ_JOBS, cohort, jobIds);
 }
 
 export function readTerms(cohort: string, jobIds: readonly string[]): Bound {
-  return { cql: READ_TERMS, values: [cohort, jobIds] };
+  return readMembers(READ_TERMS, cohort, jobIds);
+}
+
+export function readEnds(cohort: string, jobIds: readonly string[]): Bound {
+  return readMembers(READ_ENDS, cohort, jobIds);
 }
 
 export function readStates(cohort: string, jobIds: readonly string[]): Bound {
-  return { cql: READ_STATES, values: [cohort, jobIds] };
+  return readMembers(READ_STATES, cohort, jobIds);
 }
 
 export function operationStatement(operation: Operation): Bound {

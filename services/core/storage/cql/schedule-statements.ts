@@ -10,6 +10,7 @@ import {
   STATE_COLUMNS,
 } from '../schedule-codec.ts';
 import type { Bound } from '../statement.ts';
+import { memberReads, readMembers } from './member-reads.ts';
 
 // The table `schedules`: LWT only, LOCAL_QUORUM with LOCAL_SERIAL (session.conditional). `next_run_at = null` holds on an absent
 // row, which is why the revision, that every row has, stands beside it.
@@ -34,12 +35,12 @@ const REMOVE = `
   WHERE cohort = ? AND schedule_id = ?
   IF revision = ? AND next_run_at = ?`;
 
-const READ_SCHEDULES = `SELECT ${SCHEDULE_COLUMNS.join(', ')} FROM schedules WHERE cohort = ? AND schedule_id IN ?`;
+const READ_SCHEDULES = memberReads('schedules', 'schedule_id', SCHEDULE_COLUMNS);
 
-export const SCHEDULE_STATEMENTS: readonly string[] = [CREATE, CHANGE, ADVANCE, REMOVE, READ_SCHEDULES];
+export const SCHEDULE_STATEMENTS: readonly string[] = [CREATE, CHANGE, ADVANCE, REMOVE, ...READ_SCHEDULES];
 
 export function readSchedules(cohort: string, scheduleIds: readonly string[]): Bound {
-  return { cql: READ_SCHEDULES, values: [cohort, scheduleIds] };
+  return readMembers(READ_SCHEDULES, cohort, scheduleIds);
 }
 
 export function scheduleOperationStatement(operation: ScheduleOperation): Bound {
