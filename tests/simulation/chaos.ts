@@ -91,6 +91,7 @@ const STORM_CALL_FAULT_RATE = 0.35;
 /** Calls that change something: what a process dies beside them matters most. */
 const WRITES: readonly string[] = [
   'cohorts.apply',
+  'scheduleCohorts.apply',
   'timers.writeDue',
   'timers.writeDeadlines',
   'keys.claim',
@@ -100,6 +101,8 @@ const WRITES: readonly string[] = [
   'history.writeDeadLetters',
   'queue.publish',
 ] satisfies (StoreMethod | BusMethod)[];
+/** Those that rules 2 and 3 of the timers are about: whoever stalls beside one for long must find out. */
+const STALLING_WRITES: readonly string[] = ['cohorts.apply', 'timers.writeDue', 'timers.writeDeadlines'];
 const WRITE_BLOW_FACTOR = 5;
 
 export class Chaos {
@@ -202,7 +205,8 @@ export class Chaos {
   }
 
   strike(machine: Machine, blow: Blow): void {
-    if (machine.isDead || machine.isPaused) return;
+    // One drawn for a call that was still under way as all healed.
+    if (!this.#isOn || machine.isDead || machine.isPaused) return;
     this.#count(blow.kind === 'crash' ? 'crash_at_await' : 'pause_at_await');
     const what = blow.kind === 'crash' ? 'dies' : `is ${blow.how} for ${Math.round(blow.ms)} ms`;
     this.#trace.add(machine.name, `${BLOW} ${what} at this await`);
@@ -301,8 +305,8 @@ function drawProfile(chance: Chance): Profile {
     events: some(EVENTS, 0.5),
     meanEventEveryMs: chance.pick([3, 8, 15]) * SECOND_MS,
     isSlow: chance.happens(0.15),
-    focus: chance.happens(0.6) ? chance.pick(WRITES) : null,
-    pauses: chance.pick(['short', 'short', 'lease', 'minutes']),
+    focus: chance.happens(0.6) ? chance.pick([...WRITES, ...STALLING_WRITES]) : null,
+    pauses: chance.pick(['short', 'lease', 'minutes']),
   };
 }
 

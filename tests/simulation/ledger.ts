@@ -80,6 +80,12 @@ export class Ledger {
     if (known !== jobId) this.#broken('two jobs of one key', jobId, `key ${key} stood for ${known} before`);
   }
 
+  /** An occurrence whose schedule was accepted and has passed its slot. */
+  occurred({ jobId }: JobRow): void {
+    this.accepted.add(jobId);
+    this.#timers.watch(jobId);
+  }
+
   notFound(jobId: string): void {
     if (this.accepted.has(jobId)) this.#broken('an accepted job is missing', jobId, 'answered 404');
   }
@@ -164,21 +170,22 @@ export class Ledger {
     this.#timers.watch(jobId);
   }
 
-  /** What is still promised and not yet done. */
-  open(): readonly JobRow[] {
+  /** What is still promised and not yet done, of jobs made before a time. */
+  open(madeBefore: EpochMs): readonly JobRow[] {
     return [...this.accepted].flatMap((jobId) => {
       const row = this.#stores.rows.get(jobId);
       if (row === undefined) this.#broken('an accepted job is missing', jobId, 'no row any more');
-      return row === undefined || isTerminal(row.status) || this.#replaying.has(jobId) ? [] : [row];
+      if (row === undefined || row.createdAt >= madeBefore) return [];
+      return isTerminal(row.status) || this.#replaying.has(jobId) ? [] : [row];
     });
   }
 
   /** Accepted jobs that are over and whose end the audit tables do not tell. */
-  unrecorded(): readonly JobRow[] {
+  unrecorded(madeBefore: EpochMs): readonly JobRow[] {
     const { rows, finished, letters } = this.#stores;
     return [...this.accepted].flatMap((jobId) => {
       const row = rows.get(jobId);
-      if (row === undefined || !isTerminal(row.status)) return [];
+      if (row === undefined || !isTerminal(row.status) || row.createdAt >= madeBefore) return [];
       const entry = finished.get(`${row.queue} ${row.finishedAt ?? 0} ${jobId}`);
       const letter = letters.get(`${row.queue} ${row.finishedAt ?? 0} ${jobId}`);
       const isRecorded = entry?.status === row.status && (row.status !== JobStatus.dead || letter !== undefined);

@@ -18,7 +18,8 @@ export function checkChange(before: JobRow | undefined, after: JobRow, now: Epoc
     report({ rule, detail: `${after.jobId}: ${detail}`, subject: after.jobId });
   };
   const from = before?.status ?? null;
-  if (!ALLOWED.has(edge(from, after.status))) broken('transition outside the table', edge(from, after.status));
+  if (!ALLOWED.has(edge(from, after.status)) && !isNotRun(before, after))
+    broken('transition outside the table', edge(from, after.status));
   if (before === undefined) {
     if (after.attempt !== 0 || after.starts.size > 0) broken('born with a history', `attempt ${after.attempt}`);
     if (after.status === JobStatus.enqueued && isEarly(after, now)) broken('early start', startText(after, now));
@@ -84,6 +85,11 @@ function checkEntries<Entry extends AttemptStart | AttemptEnd>(
     if (!before.has(attempt) && attempt !== added) broken('history of another attempt', `${name}[${attempt}]`);
   }
   if (added !== null && !after.has(added)) broken('history against status', `${name}[${added}] is missing`);
+}
+
+/** The row of a slot that was not run ends as it begins. */
+function isNotRun(before: JobRow | undefined, after: JobRow): boolean {
+  return before === undefined && after.slotUntil !== null && after.status === JobStatus.cancelled;
 }
 
 function isEarly(job: JobRow, now: EpochMs): boolean {

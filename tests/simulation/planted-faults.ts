@@ -4,7 +4,9 @@ import type { Connections } from '../../services/core/foundation/foundation.ts';
 import { JobStatus, Outcome } from '../../services/core/domain/job-status.ts';
 import { decideLapse } from '../../services/core/domain/life-cycle.ts';
 import { OPERATION_DEADLINE_MS, SECOND_MS } from '../../services/core/domain/limits.ts';
+import { isScheduleId, occurrenceOf } from '../../services/core/domain/ids.ts';
 import type { Operation } from '../../services/core/domain/operation.ts';
+import { timetableOf } from '../../services/core/domain/timetable.ts';
 import { elapsedMs, type EpochMs } from '../../services/core/domain/time.ts';
 import type { Clock } from '../../services/core/ports/clock.ts';
 import type { CohortStore } from '../../services/core/ports/job-store.ts';
@@ -69,7 +71,7 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'rule 3: no spare timer after a slow round',
-    seed: 100,
+    seed: 121,
     plant: {
       foundation: ({ timers }) => {
         timers.afterRound = () => Promise.resolve();
@@ -283,6 +285,59 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
     },
   },
   {
+    name: 'an occurrence has no timer of its own',
+    seed: 3,
+    plant: { foundation: withoutTimers((id) => occurrenceOf(id) !== null) },
+  },
+  {
+    name: 'a schedule moves on without its next wake-up row',
+    seed: 3,
+    plant: { foundation: withoutTimers(isScheduleId) },
+  },
+  {
+    name: 'a slot that is not run leaves no row',
+    seed: 4,
+    plant: {
+      foundation: ({ rounds }) => {
+        const submit = rounds.submit.bind(rounds);
+        rounds.submit = async (operation, options) => {
+          const isNotRun = operation.edge === 'create' && operation.job.slotUntil !== null;
+          return isNotRun ? { kind: 'applied' } : submit(operation, options);
+        };
+      },
+    },
+  },
+  {
+    name: 'a schedule goes on from now, not from its slot',
+    seed: 4,
+    plant: {
+      foundation: ({ scheduleRounds }, { world, clock }) => {
+        const submit = scheduleRounds.submit.bind(scheduleRounds);
+        scheduleRounds.submit = (operation, options) => {
+          const row = world.stores.scheduleTables.rows.get(operation.scheduleId);
+          if (operation.edge !== 'schedule_advance' || row === undefined) return submit(operation, options);
+          const nextRunAt = timetableOf(row, row.scheduleId).next(clock.now());
+          return submit({ ...operation, state: { ...operation.state, nextRunAt } }, options);
+        };
+      },
+    },
+  },
+  {
+    name: 'a firer does not heed a pause',
+    seed: 8,
+    plant: {
+      connections: (connections, { kind }) =>
+        kind !== 'dispatcher'
+          ? connections
+          : withStore(connections, 'schedules', (schedules) => ({
+              read: async (ids, options) => {
+                const rows = await schedules.read(ids, options);
+                return new Map(Array.from(rows, ([id, row]) => [id, { ...row, paused: false, pausedUntil: null }]));
+              },
+            })),
+    },
+  },
+  {
     name: 'nobody looks whether the clock is right',
     seed: 4,
     plant: {
@@ -299,6 +354,18 @@ function later(clock: Clock, work: () => Promise<unknown>): void {
     .sleep(LATER_MS)
     .then(work)
     .catch(() => undefined);
+}
+
+/** Of these ids a dispatcher writes no due rows. */
+function withoutTimers(isOf: (id: string) => boolean): NonNullable<Plant['foundation']> {
+  return ({ timers }, { kind, clock }) => {
+    if (kind !== 'dispatcher') return;
+    const armDue = timers.armDue.bind(timers);
+    timers.armDue = async (wanted) => {
+      const kept = wanted.filter(({ jobId }) => !isOf(jobId));
+      return kept.length === wanted.length ? armDue(wanted) : { entries: wanted, chosenAt: clock.moment() };
+    };
+  };
 }
 
 async function insist(clock: Clock, write: () => Promise<void>): Promise<void> {

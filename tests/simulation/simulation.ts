@@ -9,7 +9,8 @@ import { sleepLong } from './machine.ts';
 import { SERVICES } from './processes.ts';
 import { settledUntil } from './settled-until.ts';
 import type { Violation } from './violation.ts';
-import { create, workload } from './workload.ts';
+import { SCHEDULE_ACTIONS } from './schedule-workload.ts';
+import { type Action, ACTIONS, create, workload } from './workload.ts';
 import { WORKERS } from './workers.ts';
 import { type Plant, SHARDS, type Slot, World } from './world.ts';
 
@@ -74,9 +75,30 @@ export async function simulate(options: RunOptions): Promise<RunResult> {
   };
 }
 
+/** A healthy cluster under the usual work, in which only what the scenario does goes wrong; in the end all must come about. */
+export async function runScenario(
+  options: RunOptions,
+  script: (world: World, advance: (ms: number) => Promise<void>) => Promise<void>,
+): Promise<World> {
+  Error.stackTraceLimit = options.stackLines ?? 0;
+  const world = new World(options);
+  const unwatch = watchRejections(world);
+  try {
+    for (const kind of [...SERVICES, ...WORKERS]) world.addSlots(kind);
+    void workload(world, [...ACTIONS, ...SCHEDULE_ACTIONS]);
+    await script(world, (ms) => advance(world, ms));
+    world.isOpen = false;
+    if (world.violation === null) await heal(world);
+    if (world.violation === null) await canaries(world);
+  } finally {
+    unwatch();
+  }
+  return world;
+}
+
 async function runFaults(world: World): Promise<void> {
   const { chaos, clock } = world;
-  void workload(world);
+  void workload(world, actionsOf(world));
   await advance(world, CALM_BEFORE_MS);
   chaos.start();
   void drawEvents(world);
@@ -86,6 +108,11 @@ async function runFaults(world: World): Promise<void> {
     checkBounds(world, BUSY_CALLS_MAX);
   }
   world.isOpen = false;
+}
+
+/** Half of the seeds are about jobs alone. */
+function actionsOf(world: World): readonly Action[] {
+  return world.chance('actions').happens(0.5) ? [...ACTIONS, ...SCHEDULE_ACTIONS] : ACTIONS;
 }
 
 /** Runs the world on until the time is over or a promise is broken. */
@@ -102,11 +129,12 @@ async function heal(world: World): Promise<void> {
     slot.machine.aheadMs = 0;
     if (!slot.link.connected()) slot.link.reconnect();
   }
-  const until = clock.now() + CONVERGE_MAX_MS;
+  const healedAt = clock.now();
+  const until = healedAt + CONVERGE_MAX_MS;
   while (world.violation === null) {
     await advance(world, LOOK_EVERY_MS);
-    const open = ledger.open();
-    const unrecorded = ledger.unrecorded();
+    const open = ledger.open(healedAt);
+    const unrecorded = ledger.unrecorded(healedAt);
     if (open.length + unrecorded.length === 0) return;
     if (clock.now() < until) continue;
     const job = open[0] ?? unrecorded[0];
@@ -142,6 +170,11 @@ async function canaries(world: World): Promise<void> {
     if (lateMs <= START_LATE_MAX_MS) continue;
     const detail = `${jobId} is ${row?.status ?? 'missing'}, ${Math.round(lateMs)} ms after its time`;
     world.report({ rule: 'a late start in a healthy cluster', detail, subject: jobId });
+  }
+  const [standing] = world.schedules.standing(START_LATE_MAX_MS);
+  if (standing !== undefined) {
+    const detail = `${standing.scheduleId}: its next slot, ${standing.nextRunAt ?? 0}, has passed`;
+    world.report({ rule: 'a schedule that stands still', detail, subject: standing.scheduleId });
   }
   checkBounds(world, IDLE_CALLS_MAX);
 }

@@ -47,6 +47,11 @@ export class Trace {
     if (this.#lines.length > KEPT_MAX) this.#lines = this.#lines.slice(KEPT_MAX / 2);
   }
 
+  /** How many lines of the kept ones say so. */
+  count(what: string): number {
+    return this.#lines.filter((line) => line.what === what).length;
+  }
+
   hash(): string {
     this.#hashOn();
     return this.#hash.copy().digest('hex').slice(0, 16);

@@ -41,6 +41,7 @@ const PAGED: readonly string[] = [
   'timers.readDeadlines',
   'history.readDeadLetters',
   'scheduleRuns.read',
+  'operations.readList',
 ];
 /** A read that fails has written nothing. */
 const READ = /\.(read|load|find|last)/;
@@ -207,8 +208,9 @@ async function answerOf(sent: unknown): Promise<Answer> {
 
 function isRangeAway(chaos: Chaos, name: string, args: readonly unknown[]): boolean {
   const [first] = args;
-  if (name === 'cohorts.apply') return chaos.isRangeAway(first as string);
-  if (name === 'jobs.read') return (first as readonly string[]).some((jobId) => chaos.isRangeAway(cohortOf(jobId)));
+  if (name === 'cohorts.apply' || name === 'scheduleCohorts.apply') return chaos.isRangeAway(first as string);
+  if (name === 'jobs.read' || name === 'schedules.read')
+    return (first as readonly string[]).some((jobId) => chaos.isRangeAway(cohortOf(jobId)));
   return false;
 }
 

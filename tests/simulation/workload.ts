@@ -42,11 +42,11 @@ const KEYED_TRIES = 4;
 const BATCH_MAX = 12;
 
 /** Acts until the world is closed; no action waits for another. */
-export async function workload(world: World): Promise<void> {
+export async function workload(world: World, actions: readonly Action[]): Promise<void> {
   const chance = world.chance('workload');
-  const weights = Object.fromEntries(ACTIONS.map(({ name, weight }) => [name, weight]));
+  const weights = Object.fromEntries(actions.map(({ name, weight }) => [name, weight]));
   for (let number = 0; world.isOpen; number += 1) {
-    const action = ACTIONS.find(({ name }) => name === chance.weighted(weights));
+    const action = actions.find(({ name }) => name === chance.weighted(weights));
     if (action !== undefined) void action.run({ world, chance: world.chance(`client ${number}`) });
     await world.clock.sleep(chance.between(0, BETWEEN_ACTIONS_MAX_MS));
   }

@@ -17,6 +17,7 @@ import { Ledger } from './ledger.ts';
 import { checkChange } from './life-cycle-checks.ts';
 import { Machine } from './machine.ts';
 import { Pending } from './pending-fault.ts';
+import { ScheduleLedger } from './schedule-ledger.ts';
 import { TimerInvariant } from './timer-invariant.ts';
 import { Trace } from './trace.ts';
 import type { Violation } from './violation.ts';
@@ -93,6 +94,7 @@ export class World {
   readonly bus: MemoryBus;
   readonly ledger: Ledger;
   readonly timers: TimerInvariant;
+  readonly schedules: ScheduleLedger;
   readonly slots: Slot[] = [];
   readonly startedAt: EpochMs;
   violation: Violation | null = null;
@@ -141,7 +143,10 @@ export class World {
       report,
     });
     this.ledger = new Ledger({ stores: this.stores, timers: this.timers, now: () => this.clock.now(), report });
+    const { stores, timers, ledger } = this;
+    this.schedules = new ScheduleLedger({ stores, timers, ledger, now: () => this.clock.now(), report });
     this.#watchRows();
+    this.#watchSchedules();
   }
 
   chance(stream: string): Chance {
@@ -222,9 +227,28 @@ export class World {
       this.trace.add('cassandra', `${jobId} ${detail}`);
       checkChange(before, after, this.clock.now(), (violation) => this.report(violation));
       this.timers.check(jobId);
+      this.schedules.jobChanged(before, after);
       if (before === undefined) this.ledger.born(after);
       else this.ledger.changed(before, after);
       return rows;
+    };
+  }
+
+  #watchSchedules(): void {
+    const { rows } = this.stores.scheduleTables;
+    const set = rows.set.bind(rows);
+    const remove = rows.delete.bind(rows);
+    rows.set = (scheduleId, after) => {
+      const before = rows.get(scheduleId);
+      set(scheduleId, after);
+      this.trace.add('cassandra', `${scheduleId} revision ${after.revision}, next ${after.nextRunAt ?? 'none'}`);
+      this.schedules.changed(before, after);
+      return rows;
+    };
+    rows.delete = (scheduleId) => {
+      this.trace.add('cassandra', `${scheduleId} is deleted`);
+      this.schedules.removed(scheduleId);
+      return remove(scheduleId);
     };
   }
 }
