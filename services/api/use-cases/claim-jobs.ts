@@ -156,11 +156,14 @@ export class JobClaimer {
   }
 
   #answerClaimed(row: JobTerms, attempt: number, startedAt: EpochMs): Result<ClaimedJob> {
+    const leaseUntil = startedAt + row.leaseS * SECOND_MS;
+    // Where this process stood still meanwhile: the attempt may be over, and its job cancelled.
+    if (leaseUntil <= this.#parts.clock.now()) return refused({ code: 'lease_lost', detail: LOST });
     this.#parts.claimed.remember(row, attempt, startedAt);
     return ok({
       job: row,
       attempt,
-      leaseUntil: startedAt + row.leaseS * SECOND_MS,
+      leaseUntil,
       heartbeatS: row.leaseS / HEARTBEATS_PER_LEASE,
     });
   }
