@@ -2,6 +2,7 @@ import { OperationRegister } from '../core/bulk/operation-register.ts';
 import { type Foundation, layFoundation, type LayFoundation } from '../core/foundation/foundation.ts';
 import { JobMover } from '../core/moves/move-job.ts';
 import { JobUnqueuer } from '../core/moves/unqueue-job.ts';
+import { RunningSlots } from '../core/queues/running-slots.ts';
 import { ScheduleWriter } from '../core/moves/write-schedule.ts';
 import type { ServiceContext } from '../core/runtime/run-service.ts';
 import { JobIndex } from '../core/scan/job-index.ts';
@@ -70,6 +71,7 @@ export async function composeUseCases(context: ServiceContext, lay: LayFoundatio
     canceller,
     unqueuer,
     gate,
+    slots: new RunningSlots({ store: stores.slots, reader, clock, random, log }),
     claimed,
     startLags,
     clock,

@@ -1,5 +1,6 @@
 import { layFoundation, type LayFoundation } from '../core/foundation/foundation.ts';
 import { BEAT_MS, TICK_MS } from '../core/domain/limits.ts';
+import { RunningSlots } from '../core/queues/running-slots.ts';
 import { ShardOwner } from '../core/ownership/shard-owner.ts';
 import { startLoop, type Loop } from '../core/runtime/loop.ts';
 import type { Compose, ServiceContext } from '../core/runtime/run-service.ts';
@@ -43,6 +44,7 @@ export async function composeDispatcher(
     canceller,
     firer,
     queueBook,
+    slots: new RunningSlots({ store: stores.slots, reader: stores.jobs, clock, random, log }),
     hints,
     clock,
     telemetry,

@@ -6,16 +6,18 @@ import type { ReadyPublisher } from '../core/moves/ready-publisher.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { HoldReason } from '../core/ports/telemetry.ts';
 import type { QueueBook } from '../core/queues/queue-book.ts';
+import type { RunningSlots } from '../core/queues/running-slots.ts';
 
 export interface Subject {
   readonly queue: string;
   readonly priority: Priority;
 }
 
-/** What a queue allows this process now: its share of the rate, and the room it has. */
+/** What a queue allows this process now: its share of the rate, free slots, and the room it has. */
 export class QueueAllowance {
   readonly #book: QueueBook;
   readonly #publisher: ReadyPublisher;
+  readonly #slots: Pick<RunningSlots, 'free'>;
   readonly #clock: Clock;
   readonly #share: (queue: string) => number;
   readonly #buckets = new Map<string, TokenBucket>();
@@ -23,12 +25,14 @@ export class QueueAllowance {
   constructor(parts: {
     book: QueueBook;
     publisher: ReadyPublisher;
+    slots: Pick<RunningSlots, 'free'>;
     clock: Clock;
     /** This process's part of the queue, 0 to 1. */
     share: (queue: string) => number;
   }) {
     this.#book = parts.book;
     this.#publisher = parts.publisher;
+    this.#slots = parts.slots;
     this.#clock = parts.clock;
     this.#share = parts.share;
   }
@@ -38,25 +42,31 @@ export class QueueAllowance {
     const settings = this.#book.settingsOf(subject.queue);
     if (this.#book.isPaused(subject.queue) || this.#publisher.isFull(subject)) return 0;
     const rate = this.#rateOf(settings);
-    if (rate === null) return TURN_ROWS_MAX;
-    return Math.max(1, Math.ceil((rate.perS * TURN_AHEAD_MS) / SECOND_MS));
+    const most = Math.min(TURN_ROWS_MAX, settings.maxRunning ?? TURN_ROWS_MAX);
+    if (rate === null) return most;
+    return Math.max(1, Math.min(most, Math.ceil((rate.perS * TURN_AHEAD_MS) / SECOND_MS)));
   }
 
   /** Why jobs of a subject are held, if some are. */
   reasonOf(subject: Subject): HoldReason {
     if (this.#book.isPaused(subject.queue)) return 'paused';
     if (this.#publisher.isFull(subject)) return 'stream_full';
-    return this.#rateOf(this.#book.settingsOf(subject.queue)) === null ? 'share' : 'rate';
+    const settings = this.#book.settingsOf(subject.queue);
+    if (this.#rateOf(settings) !== null) return 'rate';
+    return settings.maxRunning === null ? 'share' : 'running';
   }
 
   /** How many jobs of the queue may go on now, at most `most`. */
   take(queue: string, most: number): number {
-    const rate = this.#rateOf(this.#book.settingsOf(queue));
+    const settings = this.#book.settingsOf(queue);
+    const { maxRunning } = settings;
+    const fitting = maxRunning === null ? most : Math.min(most, this.#slots.free(queue, maxRunning));
+    const rate = this.#rateOf(settings);
     if (rate === null) {
       this.#buckets.delete(queue);
-      return most;
+      return fitting;
     }
-    return this.#bucketOf(queue).take(most, this.#clock.monotonic(), rate);
+    return fitting === 0 ? 0 : this.#bucketOf(queue).take(fitting, this.#clock.monotonic(), rate);
   }
 
   /** Of what was taken so many did not start. */

@@ -6,11 +6,13 @@ import type { HeldStore } from '../core/ports/held-store.ts';
 import type { JobReader } from '../core/ports/job-store.ts';
 import type { Log, Telemetry } from '../core/ports/telemetry.ts';
 import type { QueueBook } from '../core/queues/queue-book.ts';
+import type { RunningSlots } from '../core/queues/running-slots.ts';
 import type { Rounds } from '../core/rounds/rounds.ts';
 import { RowPool } from '../core/scan/row-pool.ts';
 import type { Timers } from '../core/timers/timers.ts';
 import type { DueJob } from './due-job.ts';
 import { DueMover } from './due-mover.ts';
+import { LimitedStarter } from './limited-starter.ts';
 import { HeldGauges } from './held-gauges.ts';
 import { HeldJobs } from './held-jobs.ts';
 import { QueueAllowance } from './queue-allowance.ts';
@@ -24,6 +26,7 @@ export interface QueueWorkParts {
   readonly publisher: ReadyPublisher;
   readonly canceller: WaitingCanceller;
   readonly queueBook: QueueBook;
+  readonly slots: Pick<RunningSlots, 'free' | 'take' | 'giveBack'>;
   readonly clock: Clock;
   readonly telemetry: Telemetry;
   readonly log: Log;
@@ -42,17 +45,20 @@ export class QueueWork {
   /** For due rows that more than fill their shard's own room. */
   readonly rowPool = new RowPool(DUE_ROWS_POOL_MAX);
   readonly #mover: DueMover;
+  readonly #starter: LimitedStarter;
   readonly #turns: QueueTurns;
   readonly #gauges: HeldGauges;
   readonly #clock: Clock;
 
   constructor(parts: QueueWorkParts) {
-    const { publisher, clock, log, holds } = parts;
+    const { publisher, slots, clock, log, holds } = parts;
     const mover = new DueMover(parts);
-    const allowance = new QueueAllowance({ book: parts.queueBook, publisher, clock, share: parts.share });
-    const turns = new QueueTurns({ allowance, enqueue: (job) => mover.enqueue(job), publisher, clock });
+    const allowance = new QueueAllowance({ book: parts.queueBook, publisher, slots, clock, share: parts.share });
+    const starter = new LimitedStarter({ mover, slots, book: parts.queueBook, clock, log });
+    const turns = new QueueTurns({ allowance, enqueue: (job) => starter.enqueue(job), publisher, clock });
     this.held = new HeldJobs({ store: parts.heldStore, reader: parts.reader, mover, turns, clock, log, holds });
     this.#mover = mover;
+    this.#starter = starter;
     this.#turns = turns;
     this.#gauges = new HeldGauges({ telemetry: parts.telemetry, reasonOf: (subject) => allowance.reasonOf(subject) });
     this.#clock = clock;
@@ -91,7 +97,7 @@ export class QueueWork {
 
   /** Whether something is half-way: between its turn and the acknowledgement of its message, or being written as held. */
   isBusy(): boolean {
-    return this.#mover.isBusy() || this.held.isBusy();
+    return this.#mover.isBusy() || this.#starter.isBusy() || this.held.isBusy();
   }
 
   /** Before a graceful end: nobody has a turn any more. */

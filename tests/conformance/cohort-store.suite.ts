@@ -41,6 +41,7 @@ const OVER_MS = SHORT_MS + 100;
 const LONG_MS = 60_000;
 
 const TERMS: readonly (keyof JobTerms)[] = [
+  'enqueuedAt',
   ...(['jobId', 'queue', 'priority', 'payload', 'payloadBytes', 'labels', 'idempotencyKey', 'runAt'] as const),
   ...(['scheduledFor', 'shard', 'status', 'attempt', 'maxAttempts', 'timeoutS', 'leaseS', 'traceparent'] as const),
   'expiresAt',
@@ -131,6 +132,19 @@ export function cohortStoreSuite(harness: () => CohortStoreHarness): void {
       const expected = asked.filter((member) => member !== 5).map((member) => members[member]!);
       assert.deepEqual(new Set(found.keys()), new Set(expected), asked.join());
     }
+  });
+
+  it('claims for this very time that the job was enqueued, where it is told to', async () => {
+    const jobs = [0, 1].map((member) => jobRow(newCohort(), member, { status: 'enqueued', enqueuedAt: 60_000 }));
+    for (const job of jobs) await applies(create(job));
+    const [one, other] = jobs as [JobRow, JobRow];
+    const lost = await loses(claim(one, { enqueuedAt: 59_999 }));
+    assert.partialDeepStrictEqual(lost.rows.get(one.jobId), { status: 'enqueued', enqueuedAt: 60_000 });
+    await applies(claim(one, { enqueuedAt: 60_000 }));
+    const old = jobRow(newCohort(), 2, { status: 'enqueued', enqueuedAt: 60_000, attempt: 60 });
+    await applies(create(old));
+    await applies(claim(old, { enqueuedAt: 60_000 }));
+    await applies(claim(other));
   });
 
   it('keeps the text of a payload as it is', async () => {
@@ -535,6 +549,7 @@ function claim(job: JobRow, overrides: Partial<Claim> = {}): Claim {
     edge: 'claim',
     jobId: job.jobId,
     attempt: job.attempt,
+    enqueuedAt: null,
     worker: 'worker-1',
     claimId: 'claim-1',
     startedAt: 61_000,

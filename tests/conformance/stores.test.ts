@@ -19,6 +19,7 @@ import { heldStoreSuite } from './held-store.suite.ts';
 import { queueCountStoreSuite } from './queue-count-store.suite.ts';
 import { queueStoreSuite } from './queue-store.suite.ts';
 import { ringStoreSuite, type RingHarness } from './ring-store.suite.ts';
+import { slotStoreSuite } from './slot-store.suite.ts';
 import { scheduleDirectorySuite } from './schedule-directory.suite.ts';
 import { scheduleStoreSuite } from './schedule-store.suite.ts';
 import { timerStoreSuite } from './timer-store.suite.ts';
@@ -34,6 +35,7 @@ function suites(harness: () => Harness): void {
   describe('settings', () => settingsStoreSuite(harness));
   describe('queues', () => queueStoreSuite(harness));
   describe('counts of queues', () => queueCountStoreSuite(harness));
+  describe('slots', () => slotStoreSuite(harness));
   describe('held rows', () => heldStoreSuite(harness));
   describe('history', () => historyStoreSuite(harness));
   describe('operations', () => operationStoreSuite(harness));

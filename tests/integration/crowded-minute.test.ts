@@ -152,6 +152,7 @@ function dispatcherOf(
       log,
     }),
     queueBook,
+    slots: { free: nothingToAsk, take: nothingToAsk, giveBack: nothingToAsk },
     clock,
     telemetry,
     log,

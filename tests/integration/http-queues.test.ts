@@ -122,7 +122,7 @@ describe('the settings of a queue', () => {
   it('are refused where nobody obeys them yet', async (test) => {
     const api = await serveApi(test);
     for (const [method, body, field] of [
-      ['PUT', { max_running: 3, max_attempts: 3 }, 'max_running'],
+      ['PUT', { ready_max: 3, max_attempts: 3 }, 'ready_max'],
       ['PATCH', { ready_max: 3 }, 'ready_max'],
       ['PATCH', { max_waiting: 3 }, 'max_waiting'],
     ] as const) {

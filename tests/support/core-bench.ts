@@ -15,6 +15,8 @@ import { ReadyPublisher } from '../../services/core/moves/ready-publisher.ts';
 import { TimetableCache } from '../../services/core/moves/timetable-cache.ts';
 import { JobUnqueuer } from '../../services/core/moves/unqueue-job.ts';
 import { QueueBook } from '../../services/core/queues/queue-book.ts';
+import { RunningSlots } from '../../services/core/queues/running-slots.ts';
+import { StartLags } from '../../services/api/use-cases/start-lags.ts';
 import { QueueGate } from '../../services/core/queues/queue-gate.ts';
 import { Rounds, ScheduleRounds } from '../../services/core/rounds/rounds.ts';
 import { Timers } from '../../services/core/timers/timers.ts';
@@ -136,6 +138,8 @@ export function coreBench(options: CoreBenchOptions = {}) {
       publisher,
       queue,
       queueBook,
+      slots: new RunningSlots({ store: stores.slots, reader, clock, random, log }),
+      startLags: new StartLags(clock),
       gate,
       hints,
       clock,

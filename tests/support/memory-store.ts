@@ -43,6 +43,7 @@ import type { ScheduleNames } from '../../services/core/ports/schedule-names.ts'
 import type { ScheduleRun } from '../../services/core/domain/occurrence.ts';
 import type { ScheduleReader, ScheduleRunStore, ScheduleStore } from '../../services/core/ports/schedule-store.ts';
 import type { ListedOperation, OperationStore } from '../../services/core/ports/operation-store.ts';
+import type { RunningSlot, SlotStore } from '../../services/core/ports/slot-store.ts';
 import type { SettingsStore } from '../../services/core/ports/settings-store.ts';
 import { StoreError } from '../../services/core/ports/store-error.ts';
 import type { CursorStore, TimerRange, TimerStore } from '../../services/core/ports/timer-store.ts';
@@ -91,6 +92,8 @@ export type StoreMethod =
   | 'queues.read'
   | 'queues.change'
   | 'audit.write'
+  | 'slots.read'
+  | 'slots.change'
   | 'queueCounts.writeWaiting'
   | 'queueCounts.sumWaiting'
   | 'queueCounts.writeShard'
@@ -157,6 +160,7 @@ export class MemoryStores {
   readonly heldHours = new Map<string, HeldHour>();
   readonly heldPositions = new Map<string, HeldPosition>();
   readonly waitingTallies = new Map<string, WaitingTally>();
+  readonly slotRows = new Map<string, RunningSlot>();
   readonly shardCounts = new Map<string, ShardQueueCounts>();
   readonly auditEntries = new Map<string, AuditEntry>();
   #lastQueueChange: string | null = null;
@@ -411,6 +415,24 @@ export class MemoryStores {
     const found = jobIds.map((jobId) => this.rows.get(jobId)).filter((row) => row !== undefined);
     return new Map(found.map((row) => [row.jobId, row]));
   }
+
+  readonly slots: SlotStore = {
+    read: (queue) =>
+      this.#read('slots.read', [queue], () =>
+        [...this.slotRows.values()]
+          .filter((row) => row.queue === queue)
+          .toSorted((one, other) => one.slot - other.slot),
+      ),
+    change: (changes) =>
+      this.#write('slots.change', [changes], () => {
+        const keyOf = ({ queue, slot }: RunningSlot): string => `${queue} ${slot}`;
+        const stands = changes.every(
+          ({ before, after }) => (this.slotRows.get(keyOf(after))?.token ?? null) === before,
+        );
+        if (stands) for (const { after } of changes) this.slotRows.set(keyOf(after), after);
+        return stands;
+      }),
+  };
 
   readonly queueCounts: QueueCountStore = {
     writeWaiting: (tallies) =>
@@ -721,6 +743,7 @@ const ALL_COLUMNS: readonly (keyof ConditionColumns)[] = [
   'cancelRequested',
   'leaseUntil',
   'deadlineAt',
+  'enqueuedAt',
   'finishedAt',
 ];
 
@@ -737,8 +760,9 @@ function columnsNamed(operation: Operation): readonly (keyof ConditionColumns)[]
     case 'replay':
     case 'discard':
       return ['status', 'attempt', 'runAt', 'finishedAt'];
-    case 'unqueue':
     case 'claim':
+      return ['status', 'attempt', ...(operation.enqueuedAt === null ? [] : (['enqueuedAt'] as const))];
+    case 'unqueue':
     case 'request_cancel':
       return ['status', 'attempt'];
     case 'heartbeat':

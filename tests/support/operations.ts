@@ -44,7 +44,7 @@ export function operationOn(job: JobRow, edge: Edge, mark: number, terms: Operat
       return { edge, jobId, queue, runAtMost: runAt, attempt, enqueuedAt: mark };
     case 'claim': {
       const lease = { leaseMs: LEASE_MS, timeoutMs: TIMEOUT_MS };
-      return { edge, jobId, attempt, worker: 'worker-1', claimId: text, startedAt: mark, ...lease };
+      return { edge, jobId, attempt, enqueuedAt: null, worker: 'worker-1', claimId: text, startedAt: mark, ...lease };
     }
     case 'heartbeat':
       return { edge, jobId, attempt, cancelRequested: false, leaseMs: LEASE_MS, progress: text };

@@ -6,6 +6,7 @@ import { JobCanceller } from '../../services/api/use-cases/cancel-job.ts';
 import { ScheduleChanger } from '../../services/api/use-cases/change-schedule.ts';
 import { ScheduleFinder } from '../../services/api/use-cases/find-schedules.ts';
 import { QueueBook } from '../../services/core/queues/queue-book.ts';
+import { RunningSlots } from '../../services/core/queues/running-slots.ts';
 import { QueueGate } from '../../services/core/queues/queue-gate.ts';
 import { isTerminal, JobStatus } from '../../services/core/domain/job-status.ts';
 import type { JobRow } from '../../services/core/domain/job.ts';
@@ -224,6 +225,7 @@ function dispatcherProcess(world: ScheduleWorld, options: ProcessOptions): Dispa
   const firer = new ScheduleFirer({ ...parts, gate });
   const dispatcher = new Dispatcher({
     ...{ ...parts, firer, queueBook },
+    slots: new RunningSlots({ ...parts, store: stores.slots, reader: stores.jobs }),
     timerStore: stores.timers,
     heldStore: life.mortal('held', stores.held),
     cursors: life.mortal('cursors', stores.cursors),

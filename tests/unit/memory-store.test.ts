@@ -87,9 +87,9 @@ async function rowsOf(stores: MemoryStores): Promise<ReadonlyMap<string, unknown
   const rows = await stores.jobs.read([...stores.rows.keys()]);
   return new Map(
     [...rows.values()].map(
-      ({ jobId, status, queue, attempt, runAt, cancelRequested, leaseUntil, deadlineAt, finishedAt }) => [
+      ({ jobId, status, queue, attempt, runAt, cancelRequested, leaseUntil, deadlineAt, enqueuedAt, finishedAt }) => [
         jobId,
-        { status, queue, attempt, runAt, cancelRequested, leaseUntil, deadlineAt, finishedAt },
+        { status, queue, attempt, runAt, cancelRequested, leaseUntil, deadlineAt, enqueuedAt, finishedAt },
       ],
     ),
   );

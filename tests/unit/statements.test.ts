@@ -18,6 +18,7 @@ import { SCHEDULE_INDEX_STATEMENTS } from '../../services/core/storage/cql/sched
 import { SCHEDULE_KEY_STATEMENTS } from '../../services/core/storage/cql/schedule-key-statements.ts';
 import { SCHEDULE_RUN_STATEMENTS } from '../../services/core/storage/cql/schedule-run-statements.ts';
 import { SCHEDULE_STATEMENTS } from '../../services/core/storage/cql/schedule-statements.ts';
+import { SLOT_STATEMENTS } from '../../services/core/storage/cql/slot-statements.ts';
 import { SETTINGS_STATEMENTS } from '../../services/core/storage/cql/settings-statements.ts';
 import { STATEMENTS } from '../../services/core/storage/cql/statements.ts';
 import { TIMER_STATEMENTS } from '../../services/core/storage/cql/timer-statements.ts';
@@ -34,6 +35,7 @@ const CONDITIONAL = [
   SCHEDULE_KEY_STATEMENTS,
   SETTINGS_STATEMENTS,
   QUEUE_STATEMENTS,
+  SLOT_STATEMENTS,
   OPERATION_STATEMENTS,
 ].flat();
 const PLAIN = [

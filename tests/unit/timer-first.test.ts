@@ -4,9 +4,8 @@
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { StartLags } from '../../services/api/use-cases/start-lags.ts';
 import { ClaimedJobs } from '../../services/api/use-cases/claimed-jobs.ts';
-import { JobClaimer, type ClaimJobsParts } from '../../services/api/use-cases/claim-jobs.ts';
+import { JobClaimer } from '../../services/api/use-cases/claim-jobs.ts';
 import { JobReporter } from '../../services/api/use-cases/report-jobs.ts';
 import type { CreateJob } from '../../services/api/use-cases/types.ts';
 import { bucketEnd, bucketOf } from '../../services/core/domain/bucket.ts';
@@ -42,19 +41,19 @@ function create(changes: Partial<CreateJob>): Mover['move'] {
   };
 }
 
-function claimerOf(parts: Omit<ClaimJobsParts, 'claimed' | 'startLags'>): JobClaimer {
-  return new JobClaimer({ ...parts, claimed: new ClaimedJobs(), startLags: new StartLags(parts.clock) });
-}
-
 const claim: Mover['move'] = async ({ parts }, jobId) => {
-  const claimer = claimerOf(parts);
+  const claimer = new JobClaimer({ ...parts, claimed: new ClaimedJobs() });
   const [result] = await claimer.claim([{ jobId, attempt: 1, claimId: 'claim-1' }], 'worker-1');
   // One that stood still for longer than its lease gets nothing.
   assert.ok(result?.ok === true || result?.problem.code === 'lease_lost');
 };
 
 const claimInVain: Mover['move'] = async ({ parts }, jobId) => {
-  const claimer = claimerOf({ ...parts, gate: { isPaused: () => true } });
+  const claimer = new JobClaimer({
+    ...parts,
+    gate: { isPaused: () => true, limitsRunning: () => false },
+    claimed: new ClaimedJobs(),
+  });
   const [result] = await claimer.claim([{ jobId, attempt: 1, claimId: 'claim-1' }], 'worker-1');
   assert.ok(result?.ok === false && result.problem.code === 'queue_paused');
 };

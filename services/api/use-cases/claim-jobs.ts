@@ -1,4 +1,4 @@
-import { ok, refused, type Result } from '../../core/contract/problems.ts';
+import { ok, type Problem, refused, type Result } from '../../core/contract/problems.ts';
 import type { JobRow } from '../../core/domain/job.ts';
 import { JobStatus } from '../../core/domain/job-status.ts';
 import { isExpired } from '../../core/domain/life-cycle.ts';
@@ -11,6 +11,7 @@ import type { JobReader, JobTerms, TermsReader } from '../../core/ports/job-stor
 import type { Random } from '../../core/ports/random.ts';
 import type { Telemetry } from '../../core/ports/telemetry.ts';
 import type { QueueGate } from '../../core/queues/queue-gate.ts';
+import type { RunningSlots } from '../../core/queues/running-slots.ts';
 import type { Rounds } from '../../core/rounds/rounds.ts';
 import type { Armed, Timers } from '../../core/timers/timers.ts';
 import type { DeadlineEntry } from '../../core/domain/operation.ts';
@@ -18,7 +19,7 @@ import type { ClaimedJobs } from './claimed-jobs.ts';
 import type { StartLags } from './start-lags.ts';
 import { problemOfRound, withStore } from './store-problems.ts';
 import type { ClaimedJob, ClaimItem } from './types.ts';
-import { attemptRefused, jobNotFound, queuePaused } from './worker-refusals.ts';
+import { attemptRefused, jobNotFound, queueAtLimit, queuePaused } from './worker-refusals.ts';
 
 export interface ClaimJobsParts {
   readonly rounds: Rounds;
@@ -26,7 +27,8 @@ export interface ClaimJobsParts {
   readonly timers: Timers;
   readonly canceller: WaitingCanceller;
   readonly unqueuer: JobUnqueuer;
-  readonly gate: Pick<QueueGate, 'isPaused'>;
+  readonly gate: Pick<QueueGate, 'isPaused' | 'limitsRunning'>;
+  readonly slots: Pick<RunningSlots, 'holders'>;
   readonly claimed: ClaimedJobs;
   readonly startLags: Pick<StartLags, 'note'>;
   readonly clock: Clock;
@@ -77,16 +79,21 @@ export class JobClaimer {
     });
     // Asked once: no job is claimed without the timer that was, or was not, written for it.
     const paused = new Set(eligible.filter((job) => job !== null && gate.isPaused(job.queue)));
+    const limited = eligible.filter((job) => job !== null && !paused.has(job) && gate.limitsRunning(job.queue));
+    const slotless = await this.#withoutSlot(limited.filter((job) => job !== null));
     const deadlines = eligible.flatMap((job) =>
-      job === null || paused.has(job) ? [] : [leaseDeadline(job, startedAt)],
+      job === null || paused.has(job) || slotless.has(job) ? [] : [leaseDeadline(job, startedAt)],
     );
     const armed = deadlines.length === 0 ? null : await timers.armDeadlines(deadlines);
     return Promise.all(
       items.map(async (item, index) => {
         const job = eligible[index] ?? null;
-        if (job !== null && paused.has(job)) return withStore(() => this.#takeBack(job, item));
+        if (job !== null && paused.has(job)) return withStore(() => this.#takeBack(job, item, queuePaused(job.queue)));
+        if (job !== null && slotless.has(job))
+          return withStore(() => this.#takeBack(job, item, queueAtLimit(job.queue)));
         if (job !== null && armed !== null) {
-          return withStore(() => this.#claimOne(job, item, worker, startedAt, armed));
+          const enqueuedAt = limited.includes(job) ? job.enqueuedAt : null;
+          return withStore(() => this.#claimOne(job, item, { worker, startedAt, enqueuedAt }, armed));
         }
         const row = rows.get(item.jobId);
         if (row === undefined) return refused(jobNotFound(item.jobId));
@@ -98,19 +105,18 @@ export class JobClaimer {
   async #claimOne(
     row: JobTerms,
     item: ClaimItem,
-    worker: string,
-    startedAt: EpochMs,
+    start: { readonly worker: string; readonly startedAt: EpochMs; readonly enqueuedAt: EpochMs | null },
     armed: Armed<DeadlineEntry>,
   ): Promise<Result<ClaimedJob>> {
     const { rounds, timers, startLags, random, telemetry } = this.#parts;
+    const { startedAt } = start;
     const outcome = await rounds.submit(
       {
         edge: 'claim',
         jobId: row.jobId,
         attempt: row.attempt,
-        worker,
         claimId: item.claimId ?? random.token(),
-        startedAt,
+        ...start,
         leaseMs: row.leaseS * SECOND_MS,
         timeoutMs: row.timeoutS * SECOND_MS,
       },
@@ -127,11 +133,26 @@ export class JobClaimer {
     return this.#answerClaimed(row, item.attempt, startedAt);
   }
 
-  /** Handed out before its queue was paused. */
-  async #takeBack(job: JobTerms, item: ClaimItem): Promise<Result<ClaimedJob>> {
+  /**
+   * Of these jobs, found enqueued, those that may not start, because they have no slot of their queue. A slot that is found here
+   * stays while the job is enqueued as it was found: so the claim names when that was.
+   */
+  async #withoutSlot(jobs: readonly JobTerms[]): Promise<ReadonlySet<JobTerms>> {
+    const queues = Map.groupBy(jobs, ({ queue }) => queue);
+    const slotless = await Promise.all(
+      Array.from(queues, async ([queue, ofQueue]) => {
+        const holders = await this.#parts.slots.holders(queue);
+        return ofQueue.filter(({ jobId }) => !holders.has(jobId));
+      }),
+    );
+    return new Set(slotless.flat());
+  }
+
+  /** Handed out before its queue was paused, or had a limit. */
+  async #takeBack(job: JobTerms, item: ClaimItem, problem: Problem): Promise<Result<ClaimedJob>> {
     const outcome = await this.#parts.unqueuer.unqueue(job);
     if (outcome.kind === 'lost') return this.#answerLost(outcome.row, item);
-    return refused(outcome.kind === 'applied' ? queuePaused(job.queue) : problemOfRound(outcome));
+    return refused(outcome.kind === 'applied' ? problem : problemOfRound(outcome));
   }
 
   /** Past its expires_at a job is not started: the claim that finds it so cancels it. */

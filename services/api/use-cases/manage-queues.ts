@@ -137,8 +137,8 @@ function changedMeanwhile({ queue, revision }: QueueSettings): Problem {
 }
 
 /** The settings, by the names that callers use, that nobody obeys yet: refused rather than kept without effect. */
-function unobeyedIn({ maxRunning, readyMax, maxWaiting }: QueueSettings): readonly string[] {
-  const unobeyed = { max_running: maxRunning, ready_max: readyMax, max_waiting: maxWaiting };
+function unobeyedIn({ readyMax, maxWaiting }: QueueSettings): readonly string[] {
+  const unobeyed = { ready_max: readyMax, max_waiting: maxWaiting };
   return Object.entries(unobeyed).flatMap(([name, value]) => (value === null ? [] : [name]));
 }
 

@@ -33,6 +33,13 @@ export function queuePaused(queue: string): Problem {
   };
 }
 
+export function queueAtLimit(queue: string): Problem {
+  return {
+    code: 'queue_at_limit',
+    detail: `The queue ${queue} runs as many jobs as its max_running allows. The job waits, and comes again. Leave it.`,
+  };
+}
+
 /** The attempt still stands in the row, yet Cassandra's clock refused the report: its deadline is over. */
 function ranOut(row: JobRow, attempt: number): boolean {
   return row.status === JobStatus.running && row.attempt === attempt;

@@ -53,6 +53,8 @@ export interface Claim {
   readonly jobId: string;
   /** The job's attempt before this claim. */
   readonly attempt: number;
+  /** Where the claim is only for this very time that the job was enqueued; null: for any. */
+  readonly enqueuedAt: EpochMs | null;
   readonly worker: string;
   readonly claimId: string;
   readonly startedAt: EpochMs;
@@ -183,7 +185,15 @@ export type BulkMarks = readonly string[];
 export type ConditionColumns = Partial<
   Pick<
     JobRow,
-    'status' | 'queue' | 'attempt' | 'runAt' | 'cancelRequested' | 'leaseUntil' | 'deadlineAt' | 'finishedAt'
+    | 'status'
+    | 'queue'
+    | 'attempt'
+    | 'runAt'
+    | 'cancelRequested'
+    | 'leaseUntil'
+    | 'deadlineAt'
+    | 'enqueuedAt'
+    | 'finishedAt'
   >
 >;
 
@@ -204,8 +214,13 @@ export function judgeCondition(operation: Operation, row: ConditionColumns | und
           row.runAt <= operation.runAtMost,
       );
     case 'unqueue':
-    case 'claim':
       return verdict(row.status === JobStatus.enqueued && row.attempt === operation.attempt);
+    case 'claim':
+      return verdict(
+        row.status === JobStatus.enqueued &&
+          row.attempt === operation.attempt &&
+          (operation.enqueuedAt === null || row.enqueuedAt === operation.enqueuedAt),
+      );
     case 'heartbeat':
       return clockVerdict(
         row.status === JobStatus.running &&

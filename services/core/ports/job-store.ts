@@ -26,6 +26,7 @@ export type JobTerms = Pick<
   | 'leaseS'
   | 'traceparent'
   | 'expiresAt'
+  | 'enqueuedAt'
 >;
 
 /** What the history keeps of a job once it is over: a fifth of the row's columns, and no payload. */

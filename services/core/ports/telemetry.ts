@@ -36,7 +36,7 @@ export interface HistogramLabels {
 }
 
 /** Why due jobs of a queue wait in held rows: for the others' turns, in the case of `share`. */
-export type HoldReason = 'paused' | 'rate' | 'stream_full' | 'share';
+export type HoldReason = 'paused' | 'rate' | 'running' | 'stream_full' | 'share';
 
 export interface GaugeLabels {
   punctual_queue_held: { queue: string; reason: HoldReason };

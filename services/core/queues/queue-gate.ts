@@ -24,6 +24,11 @@ export class QueueGate {
     return this.#book.isPaused(queue);
   }
 
+  /** Whether a job of it may start only with a slot. */
+  limitsRunning(queue: string): boolean {
+    return this.#book.settingsOf(queue).maxRunning !== null;
+  }
+
   isOpen(subject: { readonly queue: string; readonly priority: Priority }): boolean {
     const { ratePerS, maxRunning } = this.#book.settingsOf(subject.queue);
     return (

@@ -84,7 +84,7 @@ export function encodeJob(job: JobRow): { readonly isPlain: boolean; readonly va
 export const TERMS_COLUMNS: readonly string[] = [
   ...['job_id', 'queue', 'priority', 'payload', 'payload_bytes', 'labels', 'idempotency_key', 'run_at'],
   ...['scheduled_for', 'shard', 'status', 'attempt', 'max_attempts', 'timeout_s', 'lease_s', 'traceparent'],
-  'expires_at',
+  ...['expires_at', 'enqueued_at'],
 ];
 
 /** The columns of JobState. */
@@ -141,6 +141,7 @@ export function decodeTerms(row: Row): JobTerms {
     leaseS: number(row, 'lease_s'),
     traceparent: textOrNull(row, 'traceparent'),
     expiresAt: timeOrNull(row, 'expires_at'),
+    enqueuedAt: timeOrNull(row, 'enqueued_at'),
   };
 }
 
@@ -171,7 +172,6 @@ export function decodeJob(row: Row): JobRow {
     createToken: text(row, 'create_token'),
     requestHash: textOrNull(row, 'request_hash'),
     createdAt: time(row, 'created_at'),
-    enqueuedAt: timeOrNull(row, 'enqueued_at'),
     bulkMarks: (row.get('bulk_marks') as readonly string[] | null) ?? [],
   };
 }
@@ -187,6 +187,7 @@ export function decodeConditionColumns(row: Row): ConditionColumns {
     ...(names.has('cancel_requested') && { cancelRequested: flag(row, 'cancel_requested') }),
     ...(names.has('lease_until') && { leaseUntil: timeOrNull(row, 'lease_until') }),
     ...(names.has('deadline_at') && { deadlineAt: timeOrNull(row, 'deadline_at') }),
+    ...(names.has('enqueued_at') && { enqueuedAt: timeOrNull(row, 'enqueued_at') }),
     ...(names.has('finished_at') && { finishedAt: timeOrNull(row, 'finished_at') }),
   };
 }

@@ -10,6 +10,7 @@ import type { QueueStore } from '../ports/queue-store.ts';
 import type { ScheduleIndex } from '../ports/schedule-index.ts';
 import type { ScheduleNames } from '../ports/schedule-names.ts';
 import type { ScheduleReader, ScheduleRunStore, ScheduleStore } from '../ports/schedule-store.ts';
+import type { SlotStore } from '../ports/slot-store.ts';
 import type { SettingsStore } from '../ports/settings-store.ts';
 import type { CursorStore, TimerStore } from '../ports/timer-store.ts';
 import { createCohortStore, createScheduleStore } from './cohort-store.ts';
@@ -24,6 +25,7 @@ import { createScheduleIndex } from './schedule-index.ts';
 import { createScheduleNames } from './schedule-names.ts';
 import { createScheduleRunStore } from './schedule-run-store.ts';
 import type { Session } from './session.ts';
+import { createSlotStore } from './slot-store.ts';
 import { createSettingsStore } from './settings-store.ts';
 import { createCursorStore, createTimerStore } from './timer-store.ts';
 
@@ -46,6 +48,7 @@ export interface Stores {
   readonly settings: SettingsStore;
   readonly queues: QueueStore;
   readonly queueCounts: QueueCountStore;
+  readonly slots: SlotStore;
   readonly held: HeldStore;
   readonly audit: AuditLog;
 }
@@ -71,6 +74,7 @@ export function createStores(session: Session, deps: { clock: Clock; retention?:
     settings: createSettingsStore(session),
     queues: createQueueStore(session),
     queueCounts: createQueueCountStore(session, deps.clock),
+    slots: createSlotStore(session),
     held: createHeldStore(session),
     audit: createAuditLog(session),
   };

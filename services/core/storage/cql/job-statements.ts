@@ -65,8 +65,12 @@ function claimCql(history: string): string {
 }
 
 const CLAIM = claimCql('starts[?] = ?');
+/** Where a claim is only for the very time that the job was enqueued when it was looked at. */
+const OF_THIS_TIME = ' AND enqueued_at = ?';
 /** Once an attempt is old enough to fall out of the history. */
 const CLAIM_AND_FORGET = claimCql('starts[?] = ?, starts[?] = null, ends[?] = null');
+const CLAIM_OF_THIS_TIME = `${CLAIM}${OF_THIS_TIME}`;
+const CLAIM_OF_THIS_TIME_AND_FORGET = `${CLAIM_AND_FORGET}${OF_THIS_TIME}`;
 
 /**
  * `<=`: two heartbeats of one millisecond both apply, and the lease moves back with neither. Past its time limit an attempt
@@ -145,6 +149,8 @@ export const JOB_STATEMENTS: readonly string[] = [
   UNQUEUE,
   CLAIM,
   CLAIM_AND_FORGET,
+  CLAIM_OF_THIS_TIME,
+  CLAIM_OF_THIS_TIME_AND_FORGET,
   HEARTBEAT,
   SUCCEED,
   ...Object.values(END_ATTEMPT),
@@ -229,8 +235,11 @@ function unqueue(operation: Unqueue): Bound {
 function claim(operation: Claim): Bound {
   const attempt = operation.attempt + 1;
   const forgotten = forgottenAttempt(attempt);
+  const { enqueuedAt } = operation;
+  const [plain, ofThisTime] =
+    forgotten > 0 ? [CLAIM_AND_FORGET, CLAIM_OF_THIS_TIME_AND_FORGET] : [CLAIM, CLAIM_OF_THIS_TIME];
   return {
-    cql: forgotten > 0 ? CLAIM_AND_FORGET : CLAIM,
+    cql: enqueuedAt === null ? plain : ofThisTime,
     values: [
       attempt,
       operation.worker,
@@ -241,6 +250,7 @@ function claim(operation: Claim): Bound {
       ...(forgotten > 0 ? [forgotten, forgotten] : []),
       ...key(operation),
       operation.attempt,
+      ...(enqueuedAt === null ? [] : [timestamp(enqueuedAt)]),
     ],
   };
 }

@@ -10,6 +10,7 @@ import { SCHEDULE_KEY_STATEMENTS } from './schedule-key-statements.ts';
 import { SCHEDULE_RUN_STATEMENTS } from './schedule-run-statements.ts';
 import { SCHEDULE_STATEMENTS } from './schedule-statements.ts';
 import { OPERATION_LIST_STATEMENTS, OPERATION_STATEMENTS } from './operation-statements.ts';
+import { SLOT_STATEMENTS } from './slot-statements.ts';
 import { SETTINGS_STATEMENTS } from './settings-statements.ts';
 import { TIMER_STATEMENTS } from './timer-statements.ts';
 
@@ -31,6 +32,7 @@ export const STATEMENTS: readonly string[] = [
   ...OPERATION_LIST_STATEMENTS,
   ...QUEUE_STATEMENTS,
   ...QUEUE_COUNT_STATEMENTS,
+  ...SLOT_STATEMENTS,
   ...AUDIT_STATEMENTS,
   ...HELD_STATEMENTS,
 ];
