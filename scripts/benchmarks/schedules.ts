@@ -26,8 +26,8 @@ export interface SchedulesOptions extends Omit<StageOptions, 'queues'> {
 
 const QUEUE = 'bench';
 const WARM_UP_QUEUE = 'warm_up';
-const WARM_UP_SCHEDULES_MAX = 1_000;
-const BATCH_SCHEDULES = 500;
+const WARM_UP_SCHEDULES_MAX = 400;
+const BATCH_SCHEDULES = 100;
 const BATCHES_AT_ONCE = 4;
 const MINUTE_MS = 60_000;
 const LEAD_MS = 5_000;
@@ -94,7 +94,7 @@ function once(at: number): NewSchedule {
 function sameMinute(at: number, count: number, timetables: number): readonly NewSchedule[] {
   const zones = ['UTC', ...Intl.supportedValuesOf('timeZone')];
   return Array.from({ length: count }, (_, index) => {
-    const zone = zones[(index % timetables) % zones.length] ?? 'UTC';
+    const zone = zones[Math.floor((index * timetables) / count) % zones.length] ?? 'UTC';
     const { hour, minute } = DateTime.fromMillis(at, { zone });
     return { queue: QUEUE, cron: `${minute} ${hour} * * *`, time_zone: zone, payload: { order: index } };
   });

@@ -215,6 +215,9 @@ describe('PUT /schedules/{name}', () => {
       await refusalOf(api, NIGHTLY, `/schedules/${String(before['schedule_id'])}`, 'PUT'),
       /^schedule: is the id/,
     );
+    for (const name of ['batch', 'preview', 'pause', 'resume']) {
+      assert.match(await refusalOf(api, NIGHTLY, `/schedules/${name}`, 'PUT'), /^schedule: is no name/);
+    }
   });
 
   it('minds If-Match', async (test) => {

@@ -114,6 +114,7 @@ describe('the cron rule, reports on syntax', () => {
     assertRefused('*', /has 1 field:/);
     assertRefused('* * * *', /has 4 fields:/);
     assertRefused('0 0 1 1 * * 2026', /has 7 fields: .* there is no field for the year/);
+    assertRefused('CRON_TZ=Europe/Berlin 0 9 * * *', /has a time zone in it: that is said in time_zone/);
   });
 
   it('R016: a date that never comes is refused within 50 ms', () => {
@@ -189,7 +190,7 @@ describe('the cron rule, reports on syntax', () => {
     assert.match(zoneFault('Mars/Phobos'), /no IANA time zone name/);
     assert.match(zoneFault(''), /is required/);
     assert.match(zoneFault('local'), /another zone on each machine/);
-    for (const offset of ['UTC+5', 'GMT+5', '+05:00', '-0500', 'UTC-05:30', '5'])
+    for (const offset of ['UTC+5', 'GMT+5', '+05:00', '-0500', 'UTC-05:30', '5', 'Z', 'z'])
       assert.match(zoneFault(offset), /is an offset/);
     assert.match(zoneFault('PST'), /abbreviations .* America\/Los_Angeles/);
     assert.match(zoneFault('EST'), /abbreviations .* America\/New_York/);
@@ -200,6 +201,9 @@ describe('the cron rule, reports on syntax', () => {
     assert.match(zoneFault('utc'), /is spelled UTC/);
     assert.match(zoneFault('Europe/Berln'), /did you mean Europe\/Berlin\?/);
     assert.match(zoneFault(' Europe/Berlin'), /did you mean/);
+    assert.match(zoneFault('New York'), /did you mean America\/New_York\?/);
+    assert.match(zoneFault('berlin'), /did you mean Europe\/Berlin\?/);
+    assert.match(zoneFault('__proto__'), /no IANA time zone name/);
     for (const name of ['SystemV/PST8', 'Etc/Unknown', 'Factory', 'America/New_York\n', 'Europe/Berlin/x'])
       zoneFault(name);
     for (const name of [

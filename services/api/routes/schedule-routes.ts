@@ -69,6 +69,8 @@ type ScheduleOperation =
   | 'previewSchedule'
   | 'listScheduleRuns';
 
+/** Under these POST does something else. */
+const NO_NAMES: ReadonlySet<string> = new Set(['batch', 'preview', 'pause', 'resume']);
 const LIST_MEMBER = 'schedules';
 const PATCH_TYPES = ['application/merge-patch+json', 'application/json'];
 const ONE = { maxBytes: JOB_BODY_MAX_BYTES, raw: { member: PAYLOAD_MEMBER } };
@@ -142,6 +144,10 @@ export function scheduleRoutes(parts: ScheduleRouteParts): Record<ScheduleOperat
     const { owner, schedule: name, revision } = targetOf(request);
     if (isScheduleId(name)) {
       const message = 'is the id of a schedule, which PATCH changes; PUT takes a name of your own';
+      return refused(invalidField('schedule', message));
+    }
+    if (NO_NAMES.has(name)) {
+      const message = `is no name: POST /schedules/${name} is about many schedules; take another`;
       return refused(invalidField('schedule', message));
     }
     const definition = definitionIn(request);

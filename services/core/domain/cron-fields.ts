@@ -125,6 +125,7 @@ export function parseCronFields(expression: string, hashSeed: string): ParsedFie
 function spelledOut(expression: string): readonly string[] | string {
   const text = expression.trim();
   if (text === '') return `is empty: ${SHAPE}`;
+  if (/^(CRON_)?TZ=/i.test(text)) return 'has a time zone in it: that is said in time_zone';
   if (text.startsWith('@')) {
     const macro = MACROS[text.toLowerCase()];
     return macro?.split(' ') ?? `${text} is none of ${Object.keys(MACROS).join(', ')}`;

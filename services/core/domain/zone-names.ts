@@ -31,7 +31,7 @@ const OTHER_NAMES = `
 /** A zone newer than the list above has a name of this form. */
 const AREA_NAME =
   /^(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific)(\/[A-Z][A-Za-z]*([_-][A-Za-z]+)*){1,2}$/;
-const OFFSET = /^(UTC|GMT|Z)?[+-]?\d|^(UTC|GMT)[+-]/i;
+const OFFSET = /^(UTC|GMT|Z)?[+-]?\d|^(UTC|GMT)[+-]|^Z$/i;
 /** As in PST, CEST, IST. */
 const ABBREVIATION = /^[A-Z]{2,5}$/i;
 
@@ -79,9 +79,15 @@ export function zoneNameFault(name: string): string | null {
     return `${name} is no IANA name: abbreviations have several meanings; name a place, such as ${place}`;
   }
   if (AREA_NAME.test(name) && intlKnows(name)) return null;
-  const meant = closest(name, [...NAMES]);
+  const meant = nameOfPlace(name) ?? closest(name, [...NAMES]);
   const hint = meant === undefined ? 'such as Europe/Berlin or UTC' : `did you mean ${meant}?`;
   return `${name.slice(0, 64)} is no IANA time zone name; ${hint}`;
+}
+
+/** For those who name the place alone. */
+function nameOfPlace(place: string): string | undefined {
+  const ending = `/${place.replaceAll(' ', '_').toLowerCase()}`;
+  return [...NAMES].find((name) => name.toLowerCase().endsWith(ending));
 }
 
 function intlKnows(name: string): boolean {
