@@ -33,18 +33,17 @@ async function createAll(client: PunctualClient): Promise<readonly string[]> {
 /** Takes jobs and lets each fail for good, until so many did. */
 async function failAll(client: PunctualClient, count: number): Promise<void> {
   let failed = 0;
-  while (failed < count) {
-    const leases = await Promise.all(
-      [1, 2, 3, 4].map((index) => client.lease(QUEUE, { worker: `w${index}`, max: 100, wait_s: 2 })),
-    );
-    for (const jobs of leases.filter((each) => each.length > 0)) {
-      const reports = jobs.map(
-        ({ job_id, attempt }) => ({ job_id, attempt, ok: false, error: 'the relay answered 451' }) as const,
-      );
+  const failSome = async (worker: string): Promise<void> => {
+    while (failed < count) {
+      const jobs = await client.lease(QUEUE, { worker, max: 100, wait_s: 2 });
+      if (jobs.length === 0) continue;
+      const error = 'the relay answered 451';
+      const reports = jobs.map(({ job_id, attempt }) => ({ job_id, attempt, ok: false, error }) as const);
       const results = await client.completeJobs(reports);
       failed += results.filter((result) => result.ok).length;
     }
-  }
+  };
+  await Promise.all(['w1', 'w2', 'w3', 'w4'].map(failSome));
 }
 
 async function attemptsOfDead(client: PunctualClient, window: DeadLetterFilter): Promise<ReadonlyMap<string, number>> {
