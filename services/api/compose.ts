@@ -3,6 +3,7 @@ import { type Foundation, layFoundation, type LayFoundation } from '../core/foun
 import { JobMover } from '../core/moves/move-job.ts';
 import { JobUnqueuer } from '../core/moves/unqueue-job.ts';
 import { RunningSlots } from '../core/queues/running-slots.ts';
+import { ReadyDepths } from '../core/queues/ready-depths.ts';
 import { ScheduleWriter } from '../core/moves/write-schedule.ts';
 import type { ServiceContext } from '../core/runtime/run-service.ts';
 import { JobIndex } from '../core/scan/job-index.ts';
@@ -27,6 +28,7 @@ import { OperationKeeper } from './use-cases/operations.ts';
 import { JobReporter } from './use-cases/report-jobs.ts';
 import { QueueCounters } from './use-cases/queue-counters.ts';
 import { StartLags } from './use-cases/start-lags.ts';
+import { WaitingLimit } from './use-cases/waiting-limit.ts';
 import { QueueManager } from './use-cases/manage-queues.ts';
 import { ScheduleRunner } from './use-cases/run-schedule.ts';
 import { ScheduleCohorts } from './use-cases/schedule-cohorts.ts';
@@ -61,7 +63,24 @@ export async function composeUseCases(context: ServiceContext, lay: LayFoundatio
   const claimed = new ClaimedJobs();
   const shards = writeShards;
   const index = new JobIndex({ timerStore: stores.timers, history, shards });
-  const writer = new JobWriter({ rounds, timers, cohorts, queue, gate, publisher, clock, random, log, shards });
+  const waitingLimit = new WaitingLimit({
+    book,
+    board: foundation.heldBoard,
+    depths: new ReadyDepths({ queue, clock, log }),
+  });
+  const writer = new JobWriter({
+    rounds,
+    timers,
+    cohorts,
+    queue,
+    gate,
+    waitingLimit,
+    publisher,
+    clock,
+    random,
+    log,
+    shards,
+  });
   const startLags = new StartLags(clock);
   const unqueuer = new JobUnqueuer({ rounds, timers, clock });
   const claimer = new JobClaimer({

@@ -1,6 +1,8 @@
 import { CURSOR_REWIND_MS, SECOND_MS, TICK_MS } from '../core/domain/limits.ts';
 import type { EpochMs } from '../core/domain/time.ts';
 import type { DueHints } from '../core/ports/due-hints.ts';
+import type { HeldReports } from '../core/ports/held-reports.ts';
+import type { HeldBoard } from '../core/queues/held-board.ts';
 import { spreadOver } from '../core/runtime/spread-over.ts';
 import { waitAtMost } from '../core/runtime/wait-at-most.ts';
 import type { HeldInventory } from './held-jobs.ts';
@@ -9,6 +11,10 @@ import { ShardDispatcher, type ShardDispatcherParts } from './shard-dispatcher.t
 
 export interface DispatcherParts extends Omit<QueueWorkParts, 'share'>, Omit<ShardDispatcherParts, 'work'> {
   readonly hints: DueHints;
+  readonly heldReports: Pick<HeldReports, 'send'>;
+  readonly heldBoard: Pick<HeldBoard, 'sparedShards'>;
+  /** By what name this process tells what it holds. */
+  readonly member: string;
   /** When this cluster began: where a shard without a cursor starts to read. */
   readonly clusterStartedAt: EpochMs;
   /** Of the whole cluster. */
@@ -38,7 +44,7 @@ export class Dispatcher {
 
   constructor(parts: DispatcherParts) {
     this.#parts = parts;
-    this.#work = new QueueWork({ ...parts, share: () => this.#owned.size / parts.shards });
+    this.#work = new QueueWork({ ...parts, share: (queue) => this.#shareOf(queue) });
   }
 
   acquired(shard: number): void {
@@ -66,7 +72,7 @@ export class Dispatcher {
     const ticks = spreadOver(clock, TICK_SPREAD_MS, [...this.#owned.values()], ({ dispatcher }) =>
       this.#tick(dispatcher),
     );
-    this.#work.measure();
+    this.#tellHeld();
     await waitAtMost(clock, TICK_MS, ticks);
   }
 
@@ -94,6 +100,20 @@ export class Dispatcher {
     }
     // A cursor that could not be saved only makes the next owner start earlier.
     await Promise.allSettled(shards.map((shard) => shard.savePositions()));
+  }
+
+  /** By our part of the shards; that of dispatchers which hold nothing of the queue flows back to those that do. */
+  #shareOf(queue: string): number {
+    const { heldBoard, member, shards } = this.#parts;
+    const owned = this.#owned.size;
+    return owned / Math.max(1, owned, shards - heldBoard.sparedShards(queue, member));
+  }
+
+  #tellHeld(): void {
+    const { heldReports, member, holds } = this.#parts;
+    const held = this.#work.measure();
+    const shards = [...this.#owned.keys()].filter(holds).length;
+    if (shards > 0) heldReports.send({ member, shards, held });
   }
 
   async #takeUp(shard: number): Promise<void> {

@@ -1,7 +1,7 @@
 import { SECOND_MS } from '../core/domain/limits.ts';
 import type { EpochMs } from '../core/domain/time.ts';
+import type { HeldDepth } from '../core/ports/held-reports.ts';
 import type { HoldReason, Telemetry } from '../core/ports/telemetry.ts';
-import type { HeldDepth } from './held-jobs.ts';
 import type { Subject } from './queue-allowance.ts';
 
 /** Tells by queue what this process holds, and takes the figures away where it holds nothing any more. */

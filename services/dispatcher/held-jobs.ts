@@ -4,6 +4,7 @@ import { HELD_HOUR_CLOSED_MS, HELD_PAGE_ROWS, HOLDING_MAX, SECOND_MS } from '../
 import type { DueEntry } from '../core/domain/operation.ts';
 import type { EpochMs } from '../core/domain/time.ts';
 import type { Clock } from '../core/ports/clock.ts';
+import type { HeldDepth } from '../core/ports/held-reports.ts';
 import type { HeldHour, HeldPlace, HeldStore } from '../core/ports/held-store.ts';
 import type { JobReader } from '../core/ports/job-store.ts';
 import type { Log } from '../core/ports/telemetry.ts';
@@ -282,11 +283,6 @@ export class HeldJobs {
   #lanesOf(shard: number): readonly HeldLane[] {
     return [...this.#lanes.values()].flatMap((lanes) => lanes.get(shard) ?? []);
   }
-}
-
-export interface HeldDepth extends Subject {
-  readonly count: number;
-  readonly oldestAt: EpochMs;
 }
 
 function subjectKey({ queue, priority }: Subject): string {

@@ -1,12 +1,13 @@
 import type { Priority } from '../core/domain/job-status.ts';
-import { BEAT_MS, SECOND_MS, TURN_AHEAD_MS, TURN_ROWS_MAX } from '../core/domain/limits.ts';
-import { burstOf, rateAt, type QueueSettings } from '../core/domain/queue-settings.ts';
+import { BEAT_MS, READY_AHEAD_MS, SECOND_MS, TURN_AHEAD_MS, TURN_ROWS_MAX } from '../core/domain/limits.ts';
+import { burstOf, rateAt, readyMaxOf, type QueueSettings } from '../core/domain/queue-settings.ts';
 import { TokenBucket } from '../core/domain/token-bucket.ts';
 import type { ReadyPublisher } from '../core/moves/ready-publisher.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { HoldReason } from '../core/ports/telemetry.ts';
 import type { QueueBook } from '../core/queues/queue-book.ts';
 import type { RunningSlots } from '../core/queues/running-slots.ts';
+import type { ReadyDepths } from '../core/queues/ready-depths.ts';
 
 export interface Subject {
   readonly queue: string;
@@ -20,6 +21,7 @@ export class QueueAllowance {
   readonly #slots: Pick<RunningSlots, 'free'>;
   readonly #clock: Clock;
   readonly #share: (queue: string) => number;
+  readonly #depths: Pick<ReadyDepths, 'of' | 'added'>;
   readonly #buckets = new Map<string, TokenBucket>();
 
   constructor(parts: {
@@ -29,12 +31,14 @@ export class QueueAllowance {
     clock: Clock;
     /** This process's part of the queue, 0 to 1. */
     share: (queue: string) => number;
+    depths: Pick<ReadyDepths, 'of' | 'added'>;
   }) {
     this.#book = parts.book;
     this.#publisher = parts.publisher;
     this.#slots = parts.slots;
     this.#clock = parts.clock;
     this.#share = parts.share;
+    this.#depths = parts.depths;
   }
 
   /** How many jobs of a subject may wait for their turn here: 0 while none can have one. */
@@ -60,18 +64,20 @@ export class QueueAllowance {
   take(queue: string, most: number): number {
     const settings = this.#book.settingsOf(queue);
     const { maxRunning } = settings;
-    const fitting = maxRunning === null ? most : Math.min(most, this.#slots.free(queue, maxRunning));
     const rate = this.#rateOf(settings);
-    if (rate === null) {
-      this.#buckets.delete(queue);
-      return fitting;
-    }
-    return fitting === 0 ? 0 : this.#bucketOf(queue).take(fitting, this.#clock.monotonic(), rate);
+    if (rate === null) this.#buckets.delete(queue);
+    const slots = maxRunning === null ? Infinity : this.#slots.free(queue, maxRunning);
+    const fitting = Math.min(most, slots, this.#readyRoom(settings));
+    if (fitting === 0) return 0;
+    const taken = rate === null ? fitting : this.#bucketOf(queue).take(fitting, this.#clock.monotonic(), rate);
+    if (isBounded(settings)) this.#depths.added(queue, taken);
+    return taken;
   }
 
   /** Of what was taken so many did not start. */
   giveBack(queue: string, count: number): void {
     this.#buckets.get(queue)?.giveBack(count);
+    if (isBounded(this.#book.settingsOf(queue))) this.#depths.added(queue, -count);
   }
 
   #rateOf(settings: QueueSettings): { readonly perS: number; readonly burst: number } | null {
@@ -83,6 +89,14 @@ export class QueueAllowance {
     return { perS: perS * share, burst: Math.max(1, burstOf(settings) * share, betweenBeats) };
   }
 
+  /** How many more may wait for a claim. A stream that is not bounded by its queue is by its own limits. */
+  #readyRoom(settings: QueueSettings): number {
+    if (!isBounded(settings)) return Infinity;
+    const { queue, ratePerS } = settings;
+    const ahead = ratePerS === null ? Infinity : Math.max(burstOf(settings), (ratePerS * READY_AHEAD_MS) / SECOND_MS);
+    return Math.max(0, Math.min(readyMaxOf(settings), Math.ceil(ahead)) - this.#depths.of(queue));
+  }
+
   #bucketOf(queue: string): TokenBucket {
     const known = this.#buckets.get(queue);
     if (known !== undefined) return known;
@@ -90,4 +104,9 @@ export class QueueAllowance {
     this.#buckets.set(queue, bucket);
     return bucket;
   }
+}
+
+/** Whether somebody has to know how many of its messages wait. */
+function isBounded({ ratePerS, readyMax }: QueueSettings): boolean {
+  return ratePerS !== null || readyMax !== null;
 }

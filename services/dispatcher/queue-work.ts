@@ -2,11 +2,14 @@ import { DUE_ROWS_POOL_MAX } from '../core/domain/limits.ts';
 import type { WaitingCanceller } from '../core/moves/cancel-waiting.ts';
 import type { ReadyPublisher } from '../core/moves/ready-publisher.ts';
 import type { Clock } from '../core/ports/clock.ts';
+import type { HeldDepth } from '../core/ports/held-reports.ts';
 import type { HeldStore } from '../core/ports/held-store.ts';
 import type { JobReader } from '../core/ports/job-store.ts';
+import type { ReadyQueue } from '../core/ports/ready-queue.ts';
 import type { Log, Telemetry } from '../core/ports/telemetry.ts';
 import type { QueueBook } from '../core/queues/queue-book.ts';
 import type { RunningSlots } from '../core/queues/running-slots.ts';
+import { ReadyDepths } from '../core/queues/ready-depths.ts';
 import type { Rounds } from '../core/rounds/rounds.ts';
 import { RowPool } from '../core/scan/row-pool.ts';
 import type { Timers } from '../core/timers/timers.ts';
@@ -24,6 +27,7 @@ export interface QueueWorkParts {
   readonly reader: JobReader;
   readonly timers: Timers;
   readonly publisher: ReadyPublisher;
+  readonly queue: Pick<ReadyQueue, 'depths'>;
   readonly canceller: WaitingCanceller;
   readonly queueBook: QueueBook;
   readonly slots: Pick<RunningSlots, 'free' | 'take' | 'giveBack'>;
@@ -53,7 +57,14 @@ export class QueueWork {
   constructor(parts: QueueWorkParts) {
     const { publisher, slots, clock, log, holds } = parts;
     const mover = new DueMover(parts);
-    const allowance = new QueueAllowance({ book: parts.queueBook, publisher, slots, clock, share: parts.share });
+    const allowance = new QueueAllowance({
+      book: parts.queueBook,
+      publisher,
+      slots,
+      clock,
+      share: parts.share,
+      depths: new ReadyDepths({ queue: parts.queue, clock, log }),
+    });
     const starter = new LimitedStarter({ mover, slots, book: parts.queueBook, clock, log });
     const turns = new QueueTurns({ allowance, enqueue: (job) => starter.enqueue(job), publisher, clock });
     this.held = new HeldJobs({ store: parts.heldStore, reader: parts.reader, mover, turns, clock, log, holds });
@@ -90,9 +101,11 @@ export class QueueWork {
     this.held.feed();
   }
 
-  /** Each second. */
-  measure(): void {
-    this.#gauges.show(this.held.depths(), this.#clock.now());
+  /** Each second; returns what is held. */
+  measure(): readonly HeldDepth[] {
+    const depths = this.held.depths();
+    this.#gauges.show(depths, this.#clock.now());
+    return depths;
   }
 
   /** Whether something is half-way: between its turn and the acknowledgement of its message, or being written as held. */

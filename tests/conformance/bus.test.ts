@@ -2,6 +2,7 @@
 
 import { describe } from 'node:test';
 import { createDueHints } from '../../services/core/bus/due-hints.ts';
+import { NatsHeldReports } from '../../services/core/bus/held-reports.ts';
 import { createReadyQueue } from '../../services/core/bus/ready-queue.ts';
 import { createShardLeases } from '../../services/core/bus/shard-leases.ts';
 import type { Priority } from '../../services/core/domain/job-status.ts';
@@ -11,6 +12,7 @@ import { RecordingTelemetry, silentLog, TestBus, type WireMessage } from '../sup
 import { FakeClock, settled } from '../support/fake-clock.ts';
 import { MemoryBus } from '../support/memory-bus.ts';
 import { dueHintsSuite } from './due-hints.suite.ts';
+import { heldReportsSuite } from './held-reports.suite.ts';
 import { readyQueueSuite } from './ready-queue.suite.ts';
 import { shardLeasesSuite } from './shard-leases.suite.ts';
 
@@ -40,6 +42,13 @@ describe('the bus in memory', () => {
     dueHintsSuite(async () => {
       const bus = new MemoryBus({ clock: new FakeClock() });
       return { ours: bus.connect().hints, theirs: bus.connect().hints, arrived: settled };
+    });
+  });
+
+  describe('reports of what is held', () => {
+    heldReportsSuite(async () => {
+      const bus = new MemoryBus({ clock: new FakeClock() });
+      return { ours: bus.connect().heldReports, theirs: bus.connect().heldReports, arrived: settled };
     });
   });
 
@@ -84,6 +93,21 @@ describe('the bus on NATS', () => {
       return {
         ours: createDueHints({ prefix }, { bus, log: silentLog }),
         theirs: createDueHints({ prefix }, { bus: otherBus, log: silentLog }),
+        arrived: async () => {
+          await bus.link().nats.flush();
+          await otherBus.link().nats.flush();
+        },
+      };
+    });
+  });
+
+  describe('reports of what is held', () => {
+    heldReportsSuite(async () => {
+      const { prefix } = test.names();
+      const { bus, otherBus } = test;
+      return {
+        ours: new NatsHeldReports({ prefix }, { bus, log: silentLog }),
+        theirs: new NatsHeldReports({ prefix }, { bus: otherBus, log: silentLog }),
         arrived: async () => {
           await bus.link().nats.flush();
           await otherBus.link().nats.flush();

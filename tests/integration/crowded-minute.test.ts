@@ -143,6 +143,7 @@ function dispatcherOf(
     reader,
     timers: new Timers({ store: timerStore, hints: { send: () => undefined, listen: nothingToAsk }, clock }),
     publisher: new ReadyPublisher({ queue: queueWithRoom(onStart), clock: systemClock }),
+    queue: queueWithRoom(onStart),
     canceller: new WaitingCanceller({
       rounds,
       timers: { left: () => undefined },

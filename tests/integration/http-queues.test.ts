@@ -119,21 +119,6 @@ describe('the settings of a queue', () => {
     assert.partialDeepStrictEqual((await api.call('GET', '/queues/mails')).body, { revision: 0 });
   });
 
-  it('are refused where nobody obeys them yet', async (test) => {
-    const api = await serveApi(test);
-    for (const [method, body, field] of [
-      ['PUT', { ready_max: 3, max_attempts: 3 }, 'ready_max'],
-      ['PATCH', { ready_max: 3 }, 'ready_max'],
-      ['PATCH', { max_waiting: 3 }, 'max_waiting'],
-    ] as const) {
-      const { status, body: problem } = await api.call(method, '/queues/mails', { body });
-      assert.equal(status, 400, field);
-      assert.partialDeepStrictEqual(problem, { code: 'invalid_request', errors: [{ field }] });
-    }
-    assert.partialDeepStrictEqual((await api.call('GET', '/queues/mails')).body, { revision: 0 });
-    assert.equal((await api.call('PUT', '/queues/mails', { body: { max_attempts: 3 } })).status, 200);
-  });
-
   it('fill in what a job leaves out', async (test) => {
     const api = await serveApi(test);
     await api.call('PUT', '/queues/mails', {

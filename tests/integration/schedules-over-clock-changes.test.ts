@@ -14,6 +14,7 @@ import { ReadyPublisher } from '../../services/core/moves/ready-publisher.ts';
 import { TimetableCache } from '../../services/core/moves/timetable-cache.ts';
 import { ScheduleWriter } from '../../services/core/moves/write-schedule.ts';
 import type { ReadyQueue } from '../../services/core/ports/ready-queue.ts';
+import { HeldBoard } from '../../services/core/queues/held-board.ts';
 import { QueueBook } from '../../services/core/queues/queue-book.ts';
 import { QueueGate } from '../../services/core/queues/queue-gate.ts';
 import { Rounds, ScheduleRounds } from '../../services/core/rounds/rounds.ts';
@@ -126,7 +127,12 @@ function worldAt(session: Session, start: EpochMs) {
   const firer = new ScheduleFirer({
     ...{ schedules, reader, rounds, scheduleRounds, occurrences, overlaps, timetables, timers, clock, telemetry, log },
     canceller: new WaitingCanceller({ rounds, timers, history, overlaps, clock, log }),
-    gate: new QueueGate({ book: new QueueBook({ store: stores.queues, clock }), publisher, queue }),
+    gate: new QueueGate({
+      book: new QueueBook({ store: stores.queues, clock }),
+      publisher,
+      queue,
+      board: new HeldBoard({ clock }),
+    }),
   });
 
   async function fire(scheduleId: string): Promise<void> {

@@ -55,6 +55,7 @@ export function wiredConnections(parts: WireParts): { connections: Connections; 
     stores: wiredStores(parts),
     queue: nats('queue', link.queue),
     hints: nats('hints', link.hints),
+    heldReports: nats('heldReports', link.heldReports),
     leases: nats('leases', link.leases),
     clockSources: () => servers.map((server) => wired(parts, server.name, server, askCall)),
     onBusConnected: (callback) => link.onConnected(() => machine.enter(callback)),

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { JobCreator } from '../../services/api/use-cases/create-job.ts';
 import { KeyedCalls } from '../../services/api/use-cases/keyed-calls.ts';
 import { OpenCohorts } from '../../services/api/use-cases/open-cohorts.ts';
+import { WaitingLimit } from '../../services/api/use-cases/waiting-limit.ts';
 import { JobWriter } from '../../services/api/use-cases/write-job.ts';
 import { COHORT_SIZE, SHARDS_DEFAULT } from '../../services/core/domain/limits.ts';
 import { defaultSettings, type QueueSettings } from '../../services/core/domain/queue-settings.ts';
@@ -14,6 +15,8 @@ import { OverlapQueue } from '../../services/core/moves/overlap-queue.ts';
 import { ReadyPublisher } from '../../services/core/moves/ready-publisher.ts';
 import { TimetableCache } from '../../services/core/moves/timetable-cache.ts';
 import { JobUnqueuer } from '../../services/core/moves/unqueue-job.ts';
+import { HeldBoard } from '../../services/core/queues/held-board.ts';
+import { ReadyDepths } from '../../services/core/queues/ready-depths.ts';
 import { QueueBook } from '../../services/core/queues/queue-book.ts';
 import { RunningSlots } from '../../services/core/queues/running-slots.ts';
 import { StartLags } from '../../services/api/use-cases/start-lags.ts';
@@ -81,8 +84,12 @@ export function coreBench(options: CoreBenchOptions = {}) {
   const timers = new Timers({ store: stores.timers, hints, clock });
   const publisher = new ReadyPublisher({ queue, clock });
   const queueBook = new QueueBook({ store: stores.queues, clock });
-  const gate = new QueueGate({ book: queueBook, publisher, queue });
+  const heldBoard = new HeldBoard({ clock });
+  connection.heldReports.listen((report) => heldBoard.note(report));
+  const gate = new QueueGate({ book: queueBook, publisher, queue, board: heldBoard });
   const { schedules } = stores;
+  const depths = new ReadyDepths({ queue, clock, log });
+  const waitingLimit = new WaitingLimit({ book: queueBook, board: heldBoard, depths });
   const overlaps = new OverlapQueue({ reader, schedules, timers, clock, log });
   const canceller = new WaitingCanceller({ rounds, timers, history, overlaps, clock, log });
   const ender = new AttemptEnder({ rounds, timers, history, publisher, overlaps, telemetry, log });
@@ -140,6 +147,9 @@ export function coreBench(options: CoreBenchOptions = {}) {
       queueBook,
       slots: new RunningSlots({ store: stores.slots, reader, clock, random, log }),
       startLags: new StartLags(clock),
+      heldBoard,
+      waitingLimit,
+      heldReports: connection.heldReports,
       gate,
       hints,
       clock,

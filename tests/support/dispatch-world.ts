@@ -27,6 +27,10 @@ export class DispatchWorld {
   readonly core: CoreBench;
   readonly shards: number;
   readonly owned = new Set<number>();
+  /** Queues whose workers claim at once; those with a rate, unless a test says otherwise. */
+  readonly worked = new Set<string>();
+  /** What was ever stored in the ready stream, by its sequence. */
+  readonly #stored = new Map<number, { readonly jobId: string; readonly queue: string; readonly atMs: number }>();
   dispatcher: Dispatcher;
   #cohort = newCohort();
   #members = Infinity;
@@ -41,9 +45,9 @@ export class DispatchWorld {
     return this.core.clock.now();
   }
 
-  /** All shards are taken up. */
-  async start(): Promise<void> {
-    for (let shard = 0; shard < this.shards; shard += 1) {
+  /** @param owned so many shards are taken up; the others are somebody else's. */
+  async start(owned = this.shards): Promise<void> {
+    for (let shard = 0; shard < owned; shard += 1) {
       this.owned.add(shard);
       this.dispatcher.acquired(shard);
     }
@@ -60,6 +64,7 @@ export class DispatchWorld {
 
   async configure(queue: string, overrides: Partial<QueueSettings>): Promise<void> {
     await setQueue(this.core, queue, overrides);
+    if (typeof overrides.ratePerS === 'number') this.worked.add(queue);
   }
 
   /** Jobs with their due rows, as their creation leaves them. */
@@ -87,6 +92,8 @@ export class DispatchWorld {
       if (ms % TICK_MS === 0) void this.dispatcher.runOnce();
       this.dispatcher.beat();
       await clock.advance(BEAT_MS);
+      this.#noteStored();
+      for (const queue of this.worked) this.work(queue);
     }
   }
 
@@ -117,10 +124,20 @@ export class DispatchWorld {
 
   /** Jobs whose message was stored, and when, in ms after the start; each message counts. */
   published(queue: string): readonly { readonly jobId: string; readonly atMs: number }[] {
-    return [...this.core.bus.subjects.values()]
-      .flat()
-      .filter(({ message }) => message.queue === queue)
-      .map(({ message, storedAt }) => ({ jobId: message.jobId, atMs: storedAt - FAKE_START }));
+    this.#noteStored();
+    return [...this.#stored.values()].filter((each) => each.queue === queue);
+  }
+
+  /** Messages that nobody claimed. */
+  unclaimed(queue: string): number {
+    return [...this.core.bus.subjects.values()].flat().filter(({ message }) => message.queue === queue).length;
+  }
+
+  #noteStored(): void {
+    for (const { message, sequence, storedAt } of [...this.core.bus.subjects.values()].flat()) {
+      const { jobId, queue } = message;
+      this.#stored.set(sequence, { jobId, queue, atMs: storedAt - FAKE_START });
+    }
   }
 
   #newDispatcher(): Dispatcher {
@@ -132,6 +149,7 @@ export class DispatchWorld {
       holds: (shard) => this.owned.has(shard),
       clusterStartedAt: FAKE_START - MINUTE_MS,
       shards: this.shards,
+      member: 'dispatcher-1',
     });
   }
 }

@@ -8,6 +8,7 @@ import type { DueEntry } from '../../services/core/domain/operation.ts';
 import { msBetween, type EpochMs } from '../../services/core/domain/time.ts';
 import type { Clock } from '../../services/core/ports/clock.ts';
 import type { DueHints } from '../../services/core/ports/due-hints.ts';
+import type { HeldReport, HeldReports } from '../../services/core/ports/held-reports.ts';
 import {
   BusError,
   type PublishOutcome,
@@ -30,6 +31,7 @@ export type BusMethod =
   | 'queue.pull'
   | 'queue.incarnation'
   | 'hints.send'
+  | 'heldReports.send'
   | 'leases.ensure'
   | 'leases.announce'
   | 'leases.withdraw'
@@ -104,6 +106,7 @@ export class MemoryBus {
   readonly #keys = new Map<string, Key>();
   readonly #watchers = new Set<(key: string, change: Change) => void>();
   readonly #hintListeners = new Set<(row: DueEntry) => void>();
+  readonly heldListeners = new Set<(report: HeldReport) => void>();
   readonly #onMessage = new Set<() => void>();
   #sequence = 0;
   #createdAt: EpochMs;
@@ -274,6 +277,7 @@ export class MemoryBus {
 export class MemoryConnection {
   readonly queue: ReadyQueue;
   readonly hints: DueHints;
+  readonly heldReports: HeldReports;
   readonly leases: ShardLeases;
   readonly #bus: MemoryBus;
   readonly #onConnected = new Set<() => void>();
@@ -284,6 +288,7 @@ export class MemoryConnection {
     this.#bus = bus;
     this.queue = new MemoryReadyQueue(bus, this);
     this.hints = new MemoryDueHints(bus, this);
+    this.heldReports = new MemoryHeldReports(bus, this);
     this.leases = new MemoryShardLeases(bus, this);
   }
 
@@ -452,6 +457,31 @@ class MemoryDueHints implements DueHints {
     return this.#bus.onHint((row) => {
       if (row.shard === shard && this.#connection.connected()) onRow(row);
     });
+  }
+}
+
+class MemoryHeldReports implements HeldReports {
+  readonly #bus: MemoryBus;
+  readonly #connection: MemoryConnection;
+
+  constructor(bus: MemoryBus, connection: MemoryConnection) {
+    this.#bus = bus;
+    this.#connection = connection;
+  }
+
+  send(report: HeldReport): void {
+    const sent = this.#connection.call({ method: 'heldReports.send', args: [report] }, () => {
+      for (const listener of this.#bus.heldListeners) listener(report);
+    });
+    sent.catch(() => undefined);
+  }
+
+  listen(onReport: (report: HeldReport) => void): () => void {
+    const listener = (report: HeldReport): void => {
+      if (this.#connection.connected()) onReport(report);
+    };
+    this.#bus.heldListeners.add(listener);
+    return () => void this.#bus.heldListeners.delete(listener);
   }
 }
 

@@ -8,6 +8,7 @@ import { WaitingCanceller } from '../../services/core/moves/cancel-waiting.ts';
 import { JobUnqueuer } from '../../services/core/moves/unqueue-job.ts';
 import type { Clock } from '../../services/core/ports/clock.ts';
 import type { Telemetry } from '../../services/core/ports/telemetry.ts';
+import { HeldBoard } from '../../services/core/queues/held-board.ts';
 import { QueueBook } from '../../services/core/queues/queue-book.ts';
 import { QueueGate } from '../../services/core/queues/queue-gate.ts';
 import { Rounds } from '../../services/core/rounds/rounds.ts';
@@ -38,7 +39,8 @@ export function makeReaper(parts: {
   const rounds = new Rounds({ store: stores.cohorts, reader, clock, telemetry });
   const timers = new Timers({ store: stores.timers, hints, clock });
   const publisher = new ReadyPublisher({ queue, clock });
-  const gate = new QueueGate({ book: new QueueBook({ store: stores.queues, clock }), publisher, queue });
+  const queueBook = new QueueBook({ store: stores.queues, clock });
+  const gate = new QueueGate({ book: queueBook, publisher, queue, board: new HeldBoard({ clock }) });
   const { schedules } = stores;
   const overlaps = new OverlapQueue({ reader, schedules, timers, clock, log });
   const canceller = new WaitingCanceller({ rounds, timers, history, overlaps, clock, log });

@@ -5,6 +5,7 @@ import { AuditTrail } from '../../services/api/use-cases/audit-trail.ts';
 import { JobCanceller } from '../../services/api/use-cases/cancel-job.ts';
 import { ScheduleChanger } from '../../services/api/use-cases/change-schedule.ts';
 import { ScheduleFinder } from '../../services/api/use-cases/find-schedules.ts';
+import { HeldBoard } from '../../services/core/queues/held-board.ts';
 import { QueueBook } from '../../services/core/queues/queue-book.ts';
 import { RunningSlots } from '../../services/core/queues/running-slots.ts';
 import { QueueGate } from '../../services/core/queues/queue-gate.ts';
@@ -221,10 +222,11 @@ function dispatcherProcess(world: ScheduleWorld, options: ProcessOptions): Dispa
   const parts = processParts(world, options);
   const { life, connection, publisher, queue, clock } = parts;
   const queueBook = new QueueBook({ store: stores.queues, clock });
-  const gate = new QueueGate({ book: queueBook, publisher, queue });
+  const heldBoard = new HeldBoard({ clock });
+  const gate = new QueueGate({ book: queueBook, publisher, queue, board: heldBoard });
   const firer = new ScheduleFirer({ ...parts, gate });
   const dispatcher = new Dispatcher({
-    ...{ ...parts, firer, queueBook },
+    ...{ ...parts, firer, queueBook, heldBoard },
     slots: new RunningSlots({ ...parts, store: stores.slots, reader: stores.jobs }),
     timerStore: stores.timers,
     heldStore: life.mortal('held', stores.held),
@@ -232,6 +234,8 @@ function dispatcherProcess(world: ScheduleWorld, options: ProcessOptions): Dispa
     holds: () => life.isAlive,
     clusterStartedAt: world.startedAt - HOUR_MS,
     shards: SHARDS,
+    heldReports: connection.heldReports,
+    member: 'dispatcher',
   });
   return {
     dispatcher,

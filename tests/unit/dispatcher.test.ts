@@ -27,6 +27,7 @@ function bench(options: CoreBenchOptions = {}, shards: readonly number[] = [SHAR
     timerStore: stores.timers,
     cursors: stores.cursors,
     shards: 1,
+    member: 'dispatcher-1',
     holds: (shard) => owned.has(shard),
     clusterStartedAt: FAKE_START - MINUTE_MS,
   });

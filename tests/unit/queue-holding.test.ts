@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { JobStatus } from '../../services/core/domain/job-status.ts';
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../services/core/domain/limits.ts';
+import { FAKE_START } from '../support/fake-clock.ts';
 import { DispatchWorld, type WorldOptions } from '../support/dispatch-world.ts';
 
 const FLOOD = 25_000;
@@ -86,10 +87,29 @@ describe('a queue with a rate', () => {
   it('gives a slow queue its job at once, and the next when it is time', async () => {
     const w = await world();
     await w.configure('slow', { ratePerS: 0.1 });
-    w.schedule(3, { queue: 'slow', together: 1 });
+    w.schedule(3, { queue: 'slow', inMs: 2_000, together: 1 });
     await w.run(35);
     const at = w.published('slow').map(({ atMs }) => Math.round(atMs / SECOND_MS));
-    assert.deepEqual(at, [0, 10, 20]);
+    assert.deepEqual(at, [2, 12, 22]);
+  });
+
+  it('gets the part of another dispatcher only while that holds nothing of it', async () => {
+    for (const [held, perS] of [
+      [[], 40],
+      [[{ queue: 'mail', priority: 'normal', count: 100, oldestAt: FAKE_START }], 20],
+    ] as const) {
+      const w = new DispatchWorld();
+      await w.start(2);
+      await w.configure('mail', { ratePerS: 40, burst: 1 });
+      // About half of them are the other's.
+      w.schedule(1_000, { queue: 'mail', inMs: 500, together: 1 });
+      for (let second = 0; second < 8; second += 1) {
+        w.core.parts.heldBoard.note({ member: 'dispatcher-2', shards: 2, held });
+        await w.run(1);
+      }
+      const steady = w.published('mail').filter(({ atMs }) => atMs >= 3_000 && atMs < 8_000).length / 5;
+      assert.ok(Math.abs(steady - perS) <= perS / 10, `${steady} of ${perS} a second`);
+    }
   });
 
   it('starts held jobs in the order of their time, over all shards', async () => {
@@ -133,6 +153,32 @@ describe('a queue with a rate', () => {
     const ofHigh = started.filter(({ jobId }) => high.some((job) => job.jobId === jobId)).length;
     assert.ok(ofHigh >= 30, `${ofHigh} high of ${started.length}, ${before} before`);
     assert.ok(started.length - ofHigh >= 3, 'low starves');
+  });
+});
+
+describe('a queue that nobody works', () => {
+  it('has no more waiting in the stream than its workers are to start at once when they come back', async () => {
+    const w = await world();
+    await w.configure('mail', { ratePerS: 20, burst: 5 });
+    w.worked.clear();
+    w.schedule(1_000, { queue: 'mail', inMs: 500 });
+    await w.run(20);
+    assert.ok(w.unclaimed('mail') >= 60 && w.unclaimed('mail') <= 66, String(w.unclaimed('mail')));
+    w.worked.add('mail');
+    await w.run(10);
+    const inTenSeconds = w.count('mail', JobStatus.succeeded) - 66;
+    assert.ok(inTenSeconds >= 180 && inTenSeconds <= 225, String(inTenSeconds));
+  });
+
+  it('has no more waiting in the stream than was set', async () => {
+    const w = await world();
+    await w.configure('mail', { readyMax: 30 });
+    const jobs = w.schedule(300, { queue: 'mail', inMs: 500 });
+    await w.run(10);
+    assert.ok(w.unclaimed('mail') >= 30 && w.unclaimed('mail') <= 40, String(w.unclaimed('mail')));
+    w.worked.add('mail');
+    await w.run(10);
+    assert.deepEqual(ids(w.published('mail')), ids(jobs));
   });
 });
 
@@ -181,7 +227,7 @@ describe('held rows', () => {
     assert.deepEqual(new Set(ids(started)), new Set(ids(jobs)));
     // Those before the crash that were published after the last save are published again, which is harmless.
     assert.ok(started.length <= 400 + 6 * 20, String(started.length));
-    assert.equal(w.count('mail', JobStatus.enqueued), 400);
+    assert.equal(w.count('mail', JobStatus.succeeded), 400);
   });
 
   it('are not passed when a row lands behind the place that was read', async () => {
@@ -228,7 +274,7 @@ describe('held rows', () => {
     w.core.stores.rows.set(row.jobId, { ...row, status: JobStatus.scheduled, enqueuedAt: null });
     w.core.clock.step({ wallMs: 2 * HOUR_MS, monotonicMs: 2 * HOUR_MS });
     await w.run(150);
-    assert.deepEqual(ids(w.published('mail')), [row.jobId]);
+    assert.deepEqual(ids(w.published('mail').slice(3)), [row.jobId]);
     w.work('mail');
     await w.run(150);
     assert.equal(w.held('mail'), 0);

@@ -92,8 +92,6 @@ export class QueueManager {
         if (revision !== null && before.revision !== revision) return refused(changedMeanwhile(before));
         const next = nextOf(before);
         if (!next.ok) return next;
-        const unobeyed = unobeyedIn(next.value);
-        if (unobeyed.length > 0) return refused(notObeyed(unobeyed));
         if (Object.keys(changedFields(before, next.value)).length === 0) return ok(before);
         if (before.revision === 0 && this.#parts.book.size() >= QUEUES_CONFIGURED_MAX) return refused(tooManyQueues());
         const changed = await this.#write(verb, before, next.value);
@@ -133,21 +131,6 @@ function changedMeanwhile({ queue, revision }: QueueSettings): Problem {
     code: 'changed_meanwhile',
     detail: `The queue ${queue} is at revision ${revision}. Read it again, and change what is there now.`,
     members: { revision },
-  };
-}
-
-/** The settings, by the names that callers use, that nobody obeys yet: refused rather than kept without effect. */
-function unobeyedIn({ readyMax, maxWaiting }: QueueSettings): readonly string[] {
-  const unobeyed = { ready_max: readyMax, max_waiting: maxWaiting };
-  return Object.entries(unobeyed).flatMap(([name, value]) => (value === null ? [] : [name]));
-}
-
-function notObeyed(names: readonly string[]): Problem {
-  const message = 'is not obeyed by this version yet, so it is refused; leave it out';
-  return {
-    code: 'invalid_request',
-    detail: `${names.join(', ')}: ${message}.`,
-    errors: names.map((field) => ({ field, message })),
   };
 }
 

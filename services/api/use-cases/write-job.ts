@@ -18,6 +18,7 @@ import type { Timers } from '../../core/timers/timers.ts';
 import type { OpenCohorts, Place } from './open-cohorts.ts';
 import { OUTCOME_UNKNOWN, problemOfRound } from './store-problems.ts';
 import type { CreatedJob, CreateJob } from './types.ts';
+import type { WaitingLimit } from './waiting-limit.ts';
 
 export interface JobWriterParts {
   readonly rounds: Rounds;
@@ -25,6 +26,7 @@ export interface JobWriterParts {
   readonly cohorts: OpenCohorts;
   readonly queue: ReadyQueue;
   readonly gate: QueueGate;
+  readonly waitingLimit: Pick<WaitingLimit, 'refusal'>;
   readonly publisher: ReadyPublisher;
   readonly clock: Clock;
   readonly random: Random;
@@ -60,7 +62,9 @@ export class JobWriter {
 
   /** Timer, job, message: in that order. @param baseTime what delay_s counts from, and created_at. */
   async write(jobId: string, request: CreateJob, baseTime: EpochMs): Promise<Result<CreatedJob>> {
-    const { rounds, timers, clock } = this.#parts;
+    const { rounds, timers, waitingLimit, clock } = this.#parts;
+    const refusal = await waitingLimit.refusal(request.queue);
+    if (refusal !== null) return refused(refusal);
     const direct = this.#takesFastPath(request, dueAt(jobId, request, baseTime));
     const planned = this.rowOf(jobId, request, baseTime, direct ? JobStatus.enqueued : JobStatus.scheduled);
     const armed = await timers.armDue([dueRow(planned, direct)]);

@@ -48,6 +48,10 @@ export class BusNames {
     return `${this.prefix}due.${shard}`;
   }
 
+  heldSubject(): string {
+    return `${this.prefix}held`;
+  }
+
   bucket(bucket: Bucket): string {
     return `${this.prefix}${bucket}`;
   }

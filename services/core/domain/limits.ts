@@ -145,6 +145,12 @@ export const HELD_PAGE_ROWS = 1_000;
 export const HELD_DROP_EVERY_MS = 30 * SECOND_MS;
 /** Due rows that one process is writing as held rows at a time. */
 export const HOLDING_MAX = 10_000;
+/** Dispatchers tell each second what they hold; what one told stands for so long. */
+export const HELD_REPORT_STANDS_MS = 3 * SECOND_MS;
+/** How many messages wait in the ready stream is asked no more often. */
+export const READY_DEPTHS_KEPT_MS = SECOND_MS / 4;
+/** A queue with a rate has no more unclaimed than it starts in so long: workers that come back start no more at once. */
+export const READY_AHEAD_MS = 3 * SECOND_MS;
 /** An hour of held rows is closed so long after its end: no due row is passed over into it any more. */
 export const HELD_HOUR_CLOSED_MS = 10 * MINUTE_MS;
 /** How long a due row whose job is not there yet is looked at again. */

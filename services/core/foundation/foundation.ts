@@ -2,11 +2,13 @@ import { QUEUE_SETTINGS_EVERY_MS, SECOND_MS, TALLIES_EVERY_MS } from '../domain/
 import type { EpochMs } from '../domain/time.ts';
 import type { ClockSource } from '../ports/clock-source.ts';
 import type { DueHints } from '../ports/due-hints.ts';
+import type { HeldReports } from '../ports/held-reports.ts';
 import type { ReadyQueue } from '../ports/ready-queue.ts';
 import type { ShardLeases } from '../ports/shard-leases.ts';
 import { connectBus } from '../bus/connection.ts';
 import { createBusClock } from '../bus/bus-clock.ts';
 import { createDueHints } from '../bus/due-hints.ts';
+import { NatsHeldReports } from '../bus/held-reports.ts';
 import { createReadyQueue } from '../bus/ready-queue.ts';
 import { createShardLeases } from '../bus/shard-leases.ts';
 import { AttemptEnder } from '../moves/end-attempt.ts';
@@ -15,6 +17,7 @@ import { OccurrenceWriter } from '../moves/occurrence-writer.ts';
 import { OverlapQueue } from '../moves/overlap-queue.ts';
 import { ReadyPublisher } from '../moves/ready-publisher.ts';
 import { TimetableCache } from '../moves/timetable-cache.ts';
+import { HeldBoard } from '../queues/held-board.ts';
 import { QueueBook } from '../queues/queue-book.ts';
 import { QueueGate } from '../queues/queue-gate.ts';
 import { WaitingTallies } from '../queues/waiting-tallies.ts';
@@ -32,6 +35,7 @@ export interface Connections {
   readonly stores: Stores;
   readonly queue: ReadyQueue;
   readonly hints: DueHints;
+  readonly heldReports: HeldReports;
   readonly leases: ShardLeases;
   /** The servers whose clocks can be asked at the moment. */
   readonly clockSources: () => readonly ClockSource[];
@@ -51,6 +55,8 @@ export interface Foundation extends Connections {
   readonly timetables: TimetableCache;
   /** The queues' settings, as they were a few seconds ago at most. */
   readonly queueBook: QueueBook;
+  /** What dispatchers hold, as they told in the last seconds. */
+  readonly heldBoard: HeldBoard;
   readonly gate: QueueGate;
   readonly canceller: WaitingCanceller;
   /** Whether this machine's wall clock may be acted by. */
@@ -107,6 +113,7 @@ async function connect(context: ServiceContext, options: FoundationOptions): Pro
     stores,
     queue: createReadyQueue({ prefix, replicas }, { bus, clock, telemetry, log }),
     hints: createDueHints({ prefix }, { bus, log }),
+    heldReports: new NatsHeldReports({ prefix }, { bus, log }),
     leases: createShardLeases({ prefix, replicas, ttlMs: config.shardLease.ttlMs }, { bus, telemetry, log }),
     clockSources: () => [...session.clockSources(), busClock],
     onBusConnected: (callback) => bus.onConnected(callback),
@@ -144,7 +151,10 @@ export async function buildFoundation(
   const isClockRight = (): boolean => clockGuard.trusts();
   const timers = new Timers({ store: stores.timers, hints, clock, isClockRight, tallies });
   const publisher = new ReadyPublisher({ queue, clock });
-  const gate = new QueueGate({ book: queueBook, publisher, queue });
+  const heldBoard = new HeldBoard({ clock });
+  const stopListening = connections.heldReports.listen((report) => heldBoard.note(report));
+  context.onStop('what is held', async () => stopListening());
+  const gate = new QueueGate({ book: queueBook, publisher, queue, board: heldBoard });
   const overlaps = new OverlapQueue({ reader: stores.jobs, schedules: stores.schedules, timers, clock, log });
   const ender = new AttemptEnder({ rounds, timers, history: stores.history, publisher, overlaps, telemetry, log });
 
@@ -171,6 +181,7 @@ export async function buildFoundation(
     }),
     timetables: new TimetableCache(),
     queueBook,
+    heldBoard,
     gate,
     canceller: new WaitingCanceller({ rounds, timers, history: stores.history, overlaps, clock, log }),
     clockGuard,

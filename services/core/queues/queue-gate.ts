@@ -1,6 +1,7 @@
 import type { Priority } from '../domain/job-status.ts';
 import type { ReadyPublisher } from '../moves/ready-publisher.ts';
 import type { ReadyQueue } from '../ports/ready-queue.ts';
+import type { HeldBoard } from './held-board.ts';
 import type { QueueBook } from './queue-book.ts';
 
 /**
@@ -12,11 +13,13 @@ export class QueueGate {
   readonly #book: QueueBook;
   readonly #publisher: ReadyPublisher;
   readonly #queue: ReadyQueue;
+  readonly #board: HeldBoard;
 
-  constructor(parts: { book: QueueBook; publisher: ReadyPublisher; queue: ReadyQueue }) {
+  constructor(parts: { book: QueueBook; publisher: ReadyPublisher; queue: ReadyQueue; board: HeldBoard }) {
     this.#book = parts.book;
     this.#publisher = parts.publisher;
     this.#queue = parts.queue;
+    this.#board = parts.board;
   }
 
   /** Whether nothing of it may be started, not even what was handed to the ready stream already. */
@@ -30,13 +33,15 @@ export class QueueGate {
   }
 
   isOpen(subject: { readonly queue: string; readonly priority: Priority }): boolean {
-    const { ratePerS, maxRunning } = this.#book.settingsOf(subject.queue);
+    const { ratePerS, maxRunning, readyMax } = this.#book.settingsOf(subject.queue);
     return (
       ratePerS === null &&
       maxRunning === null &&
+      readyMax === null &&
       !this.#book.isPaused(subject.queue) &&
       this.#queue.connected() &&
-      this.#publisher.takesDirect(subject)
+      this.#publisher.takesDirect(subject) &&
+      !this.#board.hasWaiting(subject)
     );
   }
 }
