@@ -10,6 +10,7 @@ import { timetableOf } from '../../services/core/domain/timetable.ts';
 import { elapsedMs, type EpochMs } from '../../services/core/domain/time.ts';
 import type { Clock } from '../../services/core/ports/clock.ts';
 import type { CohortStore } from '../../services/core/ports/job-store.ts';
+import type { HeldStore } from '../../services/core/ports/held-store.ts';
 import type { TimerStore } from '../../services/core/ports/timer-store.ts';
 import { StoreError } from '../../services/core/ports/store-error.ts';
 import type { Stores } from '../../services/core/storage/stores.ts';
@@ -51,7 +52,7 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'rule 2: a timer that landed behind its reader is not written again',
-    seed: 3,
+    seed: 4,
     plant: {
       foundation: ({ timers, stores }, { clock }) => {
         timers.armDue = async (wanted) => {
@@ -81,12 +82,12 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'rule 4: a row matches a job by equality',
-    seed: 5,
+    seed: 6,
     plant: { connections: (connections, { world }) => withTimers(connections, (timers) => exactTimers(timers, world)) },
   },
   {
     name: 'rule 4: a row moves its job whatever the job says',
-    seed: 1,
+    seed: 4,
     plant: { connections: rewritten((operation) => ({ ...operation, ...(isEnqueue(operation) && ANY_TIME) })) },
   },
   {
@@ -120,8 +121,29 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
     },
   },
   {
+    // Without its held row alone a job is only late: the second look finds none and gives it another due row.
+    name: 'rule 6: a job passed over has no held row, and the second look takes it for held',
+    seed: 3,
+    plant: {
+      connections: (connections, { world }) =>
+        withStore(connections, 'held', (held) => ({
+          ...boundHeld(held),
+          write: () => Promise.resolve(),
+          standing: () => Promise.resolve([...world.stores.rows.values()]),
+        })),
+    },
+  },
+  {
+    name: 'rule 6: held rows are forgotten when their shard changes hands',
+    seed: 5,
+    plant: {
+      connections: (connections) =>
+        withStore(connections, 'held', (held) => ({ ...boundHeld(held), hours: () => Promise.resolve([]) })),
+    },
+  },
+  {
     name: 'a round without an answer is taken for applied',
-    seed: 1,
+    seed: 7,
     plant: {
       foundation: ({ rounds }) => {
         const submit = rounds.submit.bind(rounds);
@@ -394,6 +416,19 @@ function withStore<Name extends keyof Stores>(
 
 function withTimers(connections: Connections, change: (timers: TimerStore) => TimerStore): Connections {
   return withStore(connections, 'timers', change);
+}
+
+function boundHeld(held: HeldStore): HeldStore {
+  return {
+    write: (rows) => held.write(rows),
+    hours: (shard) => held.hours(shard),
+    read: (hour, after, limit) => held.read(hour, after, limit),
+    standing: (hour, from, to) => held.standing(hour, from, to),
+    count: (hour, after) => held.count(hour, after),
+    drop: (hour) => held.drop(hour),
+    positions: (shard) => held.positions(shard),
+    savePosition: (position) => held.savePosition(position),
+  };
 }
 
 function bound(timers: TimerStore): TimerStore {

@@ -9,6 +9,7 @@ import { sleepLong } from './machine.ts';
 import { SERVICES } from './processes.ts';
 import { settledUntil } from './settled-until.ts';
 import type { Violation } from './violation.ts';
+import { openQueues, QUEUE_ACTIONS } from './queue-workload.ts';
 import { SCHEDULE_ACTIONS } from './schedule-workload.ts';
 import { type Action, ACTIONS, create, workload } from './workload.ts';
 import { WORKERS } from './workers.ts';
@@ -110,9 +111,11 @@ async function runFaults(world: World): Promise<void> {
   world.isOpen = false;
 }
 
-/** Half of the seeds are about jobs alone. */
+/** Some seeds are about jobs alone, others also about schedules, about queues that are held back, or about both. */
 function actionsOf(world: World): readonly Action[] {
-  return world.chance('actions').happens(0.5) ? [...ACTIONS, ...SCHEDULE_ACTIONS] : ACTIONS;
+  const chance = world.chance('actions');
+  const schedules = chance.happens(0.5) ? SCHEDULE_ACTIONS : [];
+  return [...ACTIONS, ...schedules, ...(chance.happens(0.4) ? QUEUE_ACTIONS : [])];
 }
 
 /** Runs the world on until the time is over or a promise is broken. */
@@ -132,6 +135,7 @@ async function heal(world: World): Promise<void> {
   const healedAt = clock.now();
   const until = healedAt + CONVERGE_MAX_MS;
   while (world.violation === null) {
+    await openQueues(world);
     await advance(world, LOOK_EVERY_MS);
     const open = ledger.open(healedAt);
     const unrecorded = ledger.unrecorded(healedAt);

@@ -16,7 +16,7 @@ import {
 } from '../../services/core/domain/limits.ts';
 import type { DeadlineEntry, DueEntry } from '../../services/core/domain/operation.ts';
 import type { EpochMs } from '../../services/core/domain/time.ts';
-import type { HeldHour } from '../../services/core/ports/held-store.ts';
+import type { HeldHour, HeldPosition } from '../../services/core/ports/held-store.ts';
 import type { CursorRole } from '../../services/core/ports/timer-store.ts';
 import type { MemoryStores, StoreCall } from '../support/memory-store.ts';
 import type { Report } from './violation.ts';
@@ -46,8 +46,8 @@ interface Subject {
   readonly from: EpochMs;
   /** But a schedule that is due is fired whatever row it is found by: the wake-up row in its firer's hands stays one. */
   readonly isDue: boolean;
-  /** Where a held row would do. */
-  readonly queue: string | null;
+  /** Where a held row would do: as long as it stands, or only until the queue's feed has passed it. */
+  readonly held: { readonly queue: string; readonly untilFed: boolean } | null;
   readonly state: string;
 }
 
@@ -100,6 +100,9 @@ export class TimerInvariant {
         break;
       case 'held.write':
         for (const row of args[0] as readonly DueEntry[]) this.#add(row.jobId, this.#held(row));
+        break;
+      case 'held.savePosition':
+        this.#fed(args[0] as HeldPosition);
         break;
       case 'held.drop':
         this.#dropped(hourKey(args[0] as HeldHour));
@@ -168,7 +171,9 @@ export class TimerInvariant {
     const { status, runAt, shard, queue } = job;
     const isScheduled = status === JobStatus.scheduled;
     const state = `${status} (run_at ${timeText(runAt)})`;
-    return { shard, from: isScheduled ? runAt : -Infinity, isDue: false, queue: isScheduled ? queue : null, state };
+    // The feed that enqueued it may die before its message: the next one finds it by the same row.
+    const held = status === JobStatus.running ? null : { queue, untilFed: !isScheduled };
+    return { shard, from: isScheduled ? runAt : -Infinity, isDue: false, held, state };
   }
 
   #schedule(id: string): Subject | null {
@@ -176,20 +181,28 @@ export class TimerInvariant {
     if (row === undefined || row.nextRunAt === null || (row.paused && row.pausedUntil === null)) return null;
     const from = row.paused ? Math.max(row.nextRunAt, row.pausedUntil ?? 0) : row.nextRunAt;
     const isDue = from <= this.#now() + CLOCKS_APART_MS;
-    return { shard: row.shard, from, isDue, queue: null, state: `to wake at ${timeText(from)}` };
+    return { shard: row.shard, from, isDue, held: null, state: `to wake at ${timeText(from)}` };
   }
 
   #operation(id: string): Subject | null {
     const row = this.#stores.operationRows.get(id)?.row;
     if (row === undefined || hasEnded(row)) return null;
     const shard = (this.#timers.get(id) ?? [])[0]?.shard ?? 0;
-    return { shard, from: -Infinity, isDue: false, queue: null, state: row.status };
+    return { shard, from: -Infinity, isDue: false, held: null, state: row.status };
   }
 
-  #serves({ table, shard, at, hour }: Timer, { from, isDue, queue }: Subject): boolean {
+  #serves({ table, shard, at, hour }: Timer, { from, isDue, held }: Subject): boolean {
     if (at < from && !isDue) return false;
-    if (table === 'held') return hour !== null && hour.split(' ')[1] === queue;
+    if (table === 'held') {
+      if (hour === null || held === null || held.queue !== queueOf(hour)) return false;
+      return !held.untilFed || !this.#isFed(hour, at);
+    }
     return at >= this.#cursor(table, shard);
+  }
+
+  #isFed(hour: string, at: EpochMs): boolean {
+    const position = this.#stores.heldPositions.get(laneOf(hour));
+    return position !== undefined && at < position.place.runAt;
   }
 
   #scanned(table: ScannedTable, { shard }: { readonly shard: number }, at: EpochMs): Timer {
@@ -214,6 +227,12 @@ export class TimerInvariant {
     const { table, shard, at, hour } = timer;
     const place = table === 'held' ? (hour ?? '') : minuteKey(table, shard, bucketOf(at));
     this.#places.set(place, (this.#places.get(place) ?? new Set()).add(id));
+  }
+
+  #fed({ shard, queue, priority }: HeldPosition): void {
+    for (const [place, ids] of this.#places) {
+      if (laneOf(place) === `${shard} ${queue} ${priority}`) for (const id of ids) this.check(id);
+    }
   }
 
   #dropped(hour: string): void {
@@ -252,9 +271,17 @@ function minuteKey(table: ScannedTable, shard: number, bucket: EpochMs): string 
   return `${table} ${shard} ${bucket}`;
 }
 
-/** The queue is its second word. */
+/** Shard, queue and priority are its first words. */
 function hourKey({ shard, queue, priority, hour }: HeldHour): string {
   return `${shard} ${queue} ${priority} ${hour}`;
+}
+
+function queueOf(hour: string): string | undefined {
+  return hour.split(' ')[1];
+}
+
+function laneOf(hour: string): string {
+  return hour.split(' ').slice(0, 3).join(' ');
 }
 
 function timeText(at: EpochMs): string {

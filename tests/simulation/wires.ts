@@ -44,7 +44,7 @@ const PAGED: readonly string[] = [
   'operations.readList',
 ];
 /** A read that fails has written nothing. */
-const READ = /\.(read|load|find|last)/;
+const READ = /\.(read|load|find|last|hours|standing|count|positions)/;
 
 /** The connections of one process. */
 export function wiredConnections(parts: WireParts): { connections: Connections; link: MemoryConnection } {
@@ -210,7 +210,7 @@ async function answerOf(sent: unknown): Promise<Answer> {
 function isRangeAway(chaos: Chaos, name: string, args: readonly unknown[]): boolean {
   const [first] = args;
   if (name === 'cohorts.apply' || name === 'scheduleCohorts.apply') return chaos.isRangeAway(first as string);
-  if (name === 'jobs.read' || name === 'schedules.read')
+  if (name.startsWith('jobs.read') || name === 'schedules.read')
     return (first as readonly string[]).some((jobId) => chaos.isRangeAway(cohortOf(jobId)));
   return false;
 }
