@@ -12,13 +12,15 @@ import { withTemporaryServers } from '../embedded/temporary-servers.ts';
 import { runProgram } from '../lib/run-program.ts';
 import { runTestFiles } from '../lib/run-test-files.ts';
 
-const RUNGS = ['unit', 'property', 'simulation', 'conformance', 'integration', 'end-to-end'] as const;
+const RUNGS = ['unit', 'property', 'simulation', 'conformance', 'integration', 'end-to-end', 'cluster'] as const;
 const RUNGS_ON_SERVERS: readonly string[] = ['conformance', 'integration', 'end-to-end'];
+/** They start servers of their own, three of each, and want the machine for themselves. */
+const RUNG_ON_OWN_SERVERS = 'cluster';
 const TEST_LIMIT_MS = 300_000;
 // Nobody kills these two: a test that kills a server starts its own.
 const SERVERS = { purpose: 'test', heapMb: 512, commitlogSync: 'periodic', progress: showProgress } as const;
 
-const HELP = `usage: scripts/test [rung | file ...] [--no-check] [--environment-servers] [--name <pattern>]
+const HELP = `usage: scripts/test [rung | file ...] [--no-check] [--environment-servers] [--name <pattern>] [--long]
 
 Runs every test there is, or those of the named rungs and files.
 
@@ -29,11 +31,14 @@ Runs every test there is, or those of the named rungs and files.
                           ${RUNGS_ON_SERVERS.join(', ')} get an empty Cassandra and NATS on free ports of
                           loopback, stopped and removed at the end; their logs stay when something failed
   --name <pattern>        only tests whose name matches
+  --long                  the long form of tests that have one: cluster strikes every node and service in every way, for
+                          about 40 minutes, under 100 jobs/s (PUNCTUAL_TEST_JOBS_PER_S)
 `;
 
 interface Selection {
   readonly fast: readonly string[];
   readonly onServers: readonly string[];
+  readonly onOwnServers: readonly string[];
 }
 
 function select(names: readonly string[]): Selection {
@@ -44,8 +49,14 @@ function select(names: readonly string[]): Selection {
     throw new Error(`no rung and no file: ${name} (rungs: ${RUNGS.join(', ')})`);
   });
   if (files.length === 0) throw new Error('no tests found');
-  const needsServers = (file: string): boolean => RUNGS_ON_SERVERS.includes(file.split('/')[1] ?? '');
-  return { fast: files.filter((file) => !needsServers(file)), onServers: files.filter(needsServers) };
+  const rungOf = (file: string): string => file.split('/')[1] ?? '';
+  const needsServers = (file: string): boolean => RUNGS_ON_SERVERS.includes(rungOf(file));
+  const bringsServers = (file: string): boolean => rungOf(file) === RUNG_ON_OWN_SERVERS;
+  return {
+    fast: files.filter((file) => !needsServers(file) && !bringsServers(file)),
+    onServers: files.filter(needsServers),
+    onOwnServers: files.filter(bringsServers),
+  };
 }
 
 /** Runs a program in the foreground; true if it succeeded. It goes when we are told to go. */
@@ -68,6 +79,7 @@ await runProgram('test', async () => {
       'no-check': { type: 'boolean' },
       'environment-servers': { type: 'boolean' },
       name: { type: 'string' },
+      long: { type: 'boolean' },
       help: { type: 'boolean' },
     },
   });
@@ -75,7 +87,8 @@ await runProgram('test', async () => {
     console.log(HELP);
     return;
   }
-  const { fast, onServers } = select(positionals);
+  const { fast, onServers, onOwnServers } = select(positionals);
+  if (values.long === true) process.env.PUNCTUAL_TEST_LONG = '1';
   if (values['environment-servers'] !== true) {
     // Tests make and break streams and keyspaces: never on servers that only happen to be in the developer's shell.
     delete process.env.PUNCTUAL_CASSANDRA_CONTACT_POINTS;
@@ -91,6 +104,7 @@ await runProgram('test', async () => {
         { files: fast, concurrency: 2 },
         // These share their servers and two cores: one file after the other.
         { files: onServers, concurrency: 1 },
+        { files: onOwnServers, concurrency: 1 },
       ],
       { timeoutMs: TEST_LIMIT_MS, namePattern: values.name, stopping: stop.signal },
     );

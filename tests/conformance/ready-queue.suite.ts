@@ -83,11 +83,13 @@ export function readyQueueSuite(start: () => Promise<ReadyQueueHarness>): void {
     assert.equal((await take('mail', 'low', 10)).length, 0);
   });
 
-  it('stores the same job as often as it is published: nothing is taken for a duplicate', async () => {
+  it('R058 stores the same job as often as it is published, right after its acknowledgement too: nothing is taken for a duplicate', async () => {
     const { queue, take } = await start();
     await queue.ensureQueue('mail');
     assert.deepEqual(await queue.publish([messageOf(1), messageOf(1)]), ['stored', 'stored']);
     assert.equal((await take('mail', 'normal', 10)).length, 2);
+    assert.deepEqual(await queue.publish([messageOf(1)]), ['stored']);
+    assert.equal((await take('mail', 'normal', 10)).length, 1);
   });
 
   it('tells when the oldest waiting message was stored', async () => {

@@ -11,6 +11,8 @@ export interface ShardLeasesHarness {
 
 /** Expiry is noticed at most this much late: up to 260 ms were measured. */
 const LATE_MS = 700;
+/** By each of two, in a loop. */
+const TAKES = 30;
 /** Until a change is told. */
 const TOLD_MS = 100;
 
@@ -108,6 +110,29 @@ export function shardLeasesSuite(start: () => Promise<ShardLeasesHarness>): void
     assert.equal(taken?.before, 'released');
     await ours.release('reaper', 0, acquired.revision);
     assert.deepEqual(await theirs.holders('reaper'), new Map([[0, 'b']]), 'an old revision releases nothing');
+  });
+
+  it('R062 goes from hand to hand between two that take and release it in a loop, and is never in both', async () => {
+    const { ours, theirs, pass } = await start();
+    let holders = 0;
+    const taken = { a: 0, b: 0 };
+    const takeAndRelease = async (leases: ShardLeases, id: 'a' | 'b'): Promise<void> => {
+      for (let tries = 0; tries < 10_000 && taken[id] < TAKES; tries += 1) {
+        const acquired = await leases.acquire('dispatcher', 7, id);
+        // An answer to a write of a moment ago; the other must have its turn.
+        if (acquired === null) await pass(1);
+        else {
+          holders += 1;
+          taken[id] += 1;
+          await pass(1);
+          assert.equal(holders, 1);
+          holders -= 1;
+          await leases.release('dispatcher', 7, acquired.revision);
+        }
+      }
+    };
+    await Promise.all([takeAndRelease(ours, 'a'), takeAndRelease(theirs, 'b')]);
+    assert.deepEqual(taken, { a: TAKES, b: TAKES });
   });
 
   it('lists the members of a role until they withdraw or fall silent', async () => {

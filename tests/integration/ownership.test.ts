@@ -5,7 +5,16 @@ import { createShardLeases } from '../../services/core/bus/shard-leases.ts';
 import { ShardOwner } from '../../services/core/ownership/shard-owner.ts';
 import { systemClock } from '../../services/core/runtime/system-clock.ts';
 import { systemRandom } from '../../services/core/runtime/system-random.ts';
-import { connectedBus, dropStreams, eventually, RecordingTelemetry, silentLog, testPrefix } from '../support/bus.ts';
+import {
+  connectedBus,
+  dropStreams,
+  eventually,
+  natsServers,
+  RecordingTelemetry,
+  silentLog,
+  testPrefix,
+} from '../support/bus.ts';
+import { startTcpProxy } from '../support/tcp-proxy.ts';
 
 const SHARDS = 64;
 const TTL_MS = 3_000;
@@ -36,8 +45,8 @@ describe('shard ownership over NATS', async () => {
     return prefix;
   }
 
-  async function start(prefix: string, scanShards = SHARDS): Promise<Started> {
-    const bus = await connectedBus();
+  async function start(prefix: string, scanShards = SHARDS, servers = natsServers()): Promise<Started> {
+    const bus = await connectedBus(servers);
     const telemetry = new RecordingTelemetry();
     const events: string[] = [];
     const owner = new ShardOwner(
@@ -108,6 +117,27 @@ describe('shard ownership over NATS', async () => {
       'a bucket is made again',
     );
     await eventually(owns(SHARDS / 2, first, second), 'both own half again', TTL_MS + 2_000);
+  });
+
+  it('R072 leaves no consumers behind when the connections of five break off 30 times', async (test) => {
+    const prefix = newPrefix();
+    const proxy = await startTcpProxy(test, natsServers()[0]!);
+    const owners = await Promise.all(Array.from({ length: 5 }, () => start(prefix, SHARDS, [proxy.address])));
+    const total = (): number => owners.reduce((sum, { owner }) => sum + owner.owned().size, 0);
+    await eventually(() => total() === SHARDS, 'all are owned', 10_000);
+    const { jsm } = admin.link();
+    const consumers = async (): Promise<number> => {
+      const streams = [`KV_${prefix}leases`, `KV_${prefix}members`];
+      const infos = await Promise.all(streams.map((name) => jsm.streams.info(name)));
+      return infos.reduce((sum, { state }) => sum + state.consumer_count, 0);
+    };
+    const before = await consumers();
+    for (let flaps = 0; flaps < 30; flaps += 1) {
+      proxy.cut();
+      await systemClock.sleep(300);
+    }
+    await eventually(() => total() === SHARDS, 'all are owned again', 10_000);
+    assert.equal(await consumers(), before);
   });
 
   it('gives shards only to members that scan them', async () => {

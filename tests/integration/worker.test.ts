@@ -115,7 +115,7 @@ describe('the worker', async () => {
     assert.deepEqual(seen, [JSON.parse(text), text]);
   });
 
-  it('takes no more than it has slots for, high priority first', async (test) => {
+  it('R068 takes no more than it has slots for, high priority first: no message waits in it to be acknowledged', async (test) => {
     const { api, queue, start, unacknowledged } = await fixture(test);
     await queue.publish([...messages(6, { priority: 'low' }), ...messages(6), ...messages(6, { priority: 'high' })]);
     let running = 0;

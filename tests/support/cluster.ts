@@ -9,6 +9,7 @@ import { startService } from '../../scripts/embedded/service-process.ts';
 import { applySchema, dropKeyspace, type SchemaTarget } from '../../scripts/migrator/migrator.ts';
 import { connectedBus, dropStreams } from './bus.ts';
 import { type Cleanup, sharedServers } from './servers.ts';
+import type { ClusterServers } from './three-nodes.ts';
 
 export type ServiceName = 'api' | 'dispatcher' | 'reaper';
 
@@ -46,34 +47,40 @@ export interface ClusterOptions {
   readonly environment?: Readonly<Record<string, string>>;
   /** Others than the shared ones, for a test that kills them. */
   readonly natsServers?: readonly string[];
+  /** All servers others than the shared ones. */
+  readonly servers?: ClusterServers;
 }
 
 export async function startCluster(test: Cleanup, options: ClusterOptions = {}): Promise<Cluster> {
-  const { cassandraContactPoints, cassandraDataCenter, natsServers: sharedNats } = sharedServers();
-  const natsServers = options.natsServers ?? sharedNats;
-  const name = `t${randomBytes(5).toString('hex')}`;
+  const servers: ClusterServers = options.servers ?? { ...sharedServers(), replicas: 1 };
+  const { cassandraContactPoints, cassandraDataCenter, replicas } = servers;
+  const natsServers = options.natsServers ?? servers.natsServers;
+  const isShared = options.servers === undefined;
+  const name = servers.keyspace ?? `t${randomBytes(5).toString('hex')}`;
   const target = {
     contactPoints: cassandraContactPoints,
     localDatacenter: cassandraDataCenter,
     keyspace: name,
-    replicationFactor: 1,
+    replicationFactor: replicas,
   };
   const logs = mkdtempSync(join(tmpdir(), `punctual-${name}-`));
-  await applySchema(target);
+  if (servers.keyspace === undefined) await applySchema(target);
   const environment = {
     PUNCTUAL_CASSANDRA_CONTACT_POINTS: cassandraContactPoints.join(','),
     PUNCTUAL_CASSANDRA_LOCAL_DATACENTER: cassandraDataCenter,
     PUNCTUAL_CASSANDRA_KEYSPACE: name,
     PUNCTUAL_NATS_SERVERS: natsServers.join(','),
     PUNCTUAL_NATS_PREFIX: `${name}_`,
+    PUNCTUAL_NATS_REPLICAS: String(replicas),
     PUNCTUAL_LOG_LEVEL: 'info',
     ...options.environment,
   };
   const started: ServiceProcess[] = [];
   test.after(async () => {
     await Promise.all(started.map((service) => service.kill()));
-    await dropKeyspace(target);
-    if (options.natsServers === undefined) {
+    // What is a test's own goes with its servers.
+    if (isShared) await dropKeyspace(target);
+    if (isShared && options.natsServers === undefined) {
       const bus = await connectedBus();
       await dropStreams(bus, environment.PUNCTUAL_NATS_PREFIX);
       await bus.close();

@@ -8,7 +8,7 @@ import { type CassandraOptions, DATA_CENTER, startCassandra } from '../../script
 import { type NatsOptions, startNats } from '../../scripts/embedded/nats.ts';
 import { type ServerProcess, findFreePorts, findServer } from '../../scripts/embedded/server-process.ts';
 
-const HEAP_MB = 512;
+export const HEAP_MB = 512;
 
 /** Undoes things at the end: a test's context, or what a suite collects for its `after` hook. */
 export interface Cleanup {
@@ -44,7 +44,8 @@ export interface PrivateServer {
   wipe(): void;
 }
 
-async function startPrivate(
+/** A server in a folder that goes with the test. */
+export async function startPrivate(
   test: Cleanup,
   name: string,
   start: (dir: string) => Promise<ServerProcess>,

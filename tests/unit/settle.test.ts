@@ -142,7 +142,7 @@ describe('a job that waits for a worker', () => {
   }
 
   const CASES: readonly (readonly [string, number, number | null, boolean])[] = [
-    ['its subject is empty', 5 * MINUTE_MS, null, true],
+    ['R060 its subject is empty, whatever the stream answered when it was published', 5 * MINUTE_MS, null, true],
     ['the oldest message is just too young to be its own', 5 * MINUTE_MS, PUBLISHED_SLACK_MS + 1, true],
     ['the oldest message may be its own', 5 * MINUTE_MS, PUBLISHED_SLACK_MS, false],
     ['an older message waits before it', 5 * MINUTE_MS, -MINUTE_MS, false],

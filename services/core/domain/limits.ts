@@ -230,7 +230,7 @@ export const CLOCK_SKEW_STOP_MS = 5 * SECOND_MS;
 
 // Fsck.
 /** The ring is read in so many parts, and told of after each. */
-export const FSCK_RING_PARTS = 64;
+export const FSCK_RING_PARTS = 16;
 export const FSCK_PAGE_ROWS_DEFAULT = 500;
 export const FSCK_PAGE_ROWS_MAX = 5_000;
 /** Some hundredths of what one node reads, so that it may run beside the real work. */

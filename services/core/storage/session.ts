@@ -249,6 +249,8 @@ export function createDriver(
   const settings: ClientOptions = {
     contactPoints: [...config.contactPoints],
     localDataCenter: config.localDatacenter,
+    // The driver looks for the nodes that it finds by itself at this port, and at 9042 without: it would find none elsewhere.
+    ...portOptions(config.contactPoints),
     socketOptions: { readTimeout: options.readTimeoutMs ?? READ_TIMEOUT_MS, connectTimeout: CONNECT_TIMEOUT_MS },
     queryOptions: LEVELS,
     policies: {
@@ -274,6 +276,12 @@ export function createDriver(
     if (level === 'error' || level === 'warning') options.log?.warn(`cassandra: ${message}`, { source });
   });
   return { client, loadBalancing };
+}
+
+/** Of the first contact point: all nodes of a cluster listen on the same one. */
+function portOptions([first = '']: readonly string[]): Pick<ClientOptions, 'protocolOptions'> {
+  const port = /:(\d+)$/.exec(first)?.[1];
+  return port === undefined ? {} : { protocolOptions: { port: Number(port) } };
 }
 
 /**

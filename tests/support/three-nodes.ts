@@ -1,0 +1,109 @@
+// Three Cassandra nodes and three nats-servers on loopback, as in production, with the keyspace on all three nodes and each stream
+// on all three servers.
+
+import { randomBytes, randomInt } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { types, type Client } from 'cassandra-driver';
+import { DATA_CENTER, startCassandra } from '../../scripts/embedded/cassandra.ts';
+import { startNats } from '../../scripts/embedded/nats.ts';
+import { showProgress, withProgress } from '../../scripts/embedded/progress.ts';
+import { findFreePorts } from '../../scripts/embedded/server-process.ts';
+import { applySchema } from '../../scripts/migrator/migrator.ts';
+import { createDriver } from '../../services/core/storage/session.ts';
+import { until } from './rest.ts';
+import { type Cleanup, HEAP_MB, type PrivateServer, startPrivate } from './servers.ts';
+
+export interface ThreeNodes {
+  readonly cassandra: readonly PrivateServer[];
+  readonly nats: readonly PrivateServer[];
+  readonly servers: ClusterServers;
+}
+
+/** What services are told of their servers. */
+export interface ClusterServers {
+  readonly cassandraContactPoints: readonly string[];
+  readonly cassandraDataCenter: string;
+  readonly natsServers: readonly string[];
+  readonly replicas: number;
+  /** One that has the whole schema already. */
+  readonly keyspace?: string;
+}
+
+const NODES = 3;
+const RING_LIMIT_MS = 60_000;
+
+/** About 40 s: Cassandra's nodes join one after the other. */
+export async function startThreeNodes(test: Cleanup): Promise<ThreeNodes> {
+  // A network of loopback addresses of our own, so that runs side by side never meet.
+  const network = `127.${randomInt(1, 255)}.${randomInt(1, 255)}`;
+  const addresses = Array.from({ length: NODES }, (_, index) => `${network}.${index + 1}`);
+  const [first = ''] = addresses;
+  const [port = 0, storagePort = 0, natsPort = 0, monitorPort = 0, clusterPort = 0] = await findFreePorts(first, 5);
+  const nats = Promise.all(
+    addresses.map((address) =>
+      startPrivate(test, 'nats', (dir) =>
+        startNats({ dir, address, port: natsPort, monitorPort, cluster: { port: clusterPort, addresses } }),
+      ),
+    ),
+  );
+  const shared = { port, storagePort, seed: first, heapMb: HEAP_MB, isShortLived: true, progress: showProgress };
+  const cassandra: PrivateServer[] = [];
+  const keyspace = `t${randomBytes(5).toString('hex')}`;
+  for (const address of addresses) {
+    const node = await startPrivate(test, 'cassandra', (dir) => startCassandra({ ...shared, address, dir }));
+    if (cassandra.length === 0) await makeSchema(node, keyspace);
+    cassandra.push(node);
+  }
+  const servers: ClusterServers = {
+    keyspace,
+    cassandraContactPoints: cassandra.map(({ contactPoint }) => contactPoint),
+    cassandraDataCenter: DATA_CENTER,
+    natsServers: (await nats).map(({ contactPoint }) => contactPoint),
+    replicas: NODES,
+  };
+  await withProgress(showProgress, 'Waiting until all nodes know each other', () => untilRingIsWhole(servers));
+  await spreadOverAllNodes(servers, keyspace);
+  return { cassandra, nats: await nats, servers };
+}
+
+/** On one node it takes seconds; each statement waits until all nodes agree, which three of them need minutes for. */
+async function makeSchema({ contactPoint }: PrivateServer, keyspace: string): Promise<void> {
+  const target = { contactPoints: [contactPoint], localDatacenter: DATA_CENTER, keyspace, replicationFactor: 1 };
+  await withProgress(showProgress, 'Making the schema', () => applySchema(target));
+}
+
+async function spreadOverAllNodes({ cassandraContactPoints }: ClusterServers, keyspace: string): Promise<void> {
+  const { client } = createDriver({ contactPoints: cassandraContactPoints, localDatacenter: DATA_CENTER });
+  try {
+    await client.connect();
+    const replication = `{'class': 'NetworkTopologyStrategy', '${DATA_CENTER}': ${NODES}}`;
+    await client.execute(`ALTER KEYSPACE ${keyspace} WITH replication = ${replication}`);
+    // The only rows that there are: a read of all copies makes those that are missing.
+    const all = { prepare: true, consistency: types.consistencies.all };
+    await client.execute(`SELECT * FROM ${keyspace}.schema_migrations WHERE scope = 'cassandra'`, [], all);
+  } finally {
+    await client.shutdown();
+  }
+}
+
+/** Each node must know all the others: the one that is asked first may answer before it does. */
+export async function untilRingIsWhole({ cassandraContactPoints }: ClusterServers): Promise<void> {
+  for (const contactPoint of cassandraContactPoints) {
+    await until(`${contactPoint} knows all nodes`, RING_LIMIT_MS, async () => {
+      const { client } = createDriver({ contactPoints: [contactPoint], localDatacenter: DATA_CENTER });
+      try {
+        await client.connect();
+        return (await hostsUp(client)) === NODES || undefined;
+      } catch {
+        return undefined;
+      } finally {
+        await client.shutdown();
+      }
+    });
+  }
+}
+
+async function hostsUp(client: Client): Promise<number> {
+  await sleep(100);
+  return [...client.hosts.values()].filter((host) => host.isUp()).length;
+}
