@@ -5,6 +5,7 @@ import { type Costs, costsBetween } from './costs.ts';
 import { type Lags, lagsOf, type Start, startFaults } from './lags.ts';
 import type { RawRates } from './raw-rates.ts';
 import { type Stage, type StageOptions, withStage } from './stage.ts';
+import { untilWarm } from './warm-up.ts';
 
 export interface BurstResult {
   readonly create: { readonly jobs_per_s: number; readonly ratio_to_raw_lwt: number };
@@ -35,6 +36,7 @@ const BATCH_JOBS = 500;
 const BATCHES_AT_ONCE = 4;
 const WARM_UP_JOBS_MAX = 5_000;
 const WARM_UP_LEAD_MS = 4_000;
+const WARM_UP_ROUNDS_MAX = 6;
 /** Between the last job's creation and the second in which all are due. */
 const LEAD_MS = 5_000;
 /** Creating may become so much slower than it was while warming up. */
@@ -47,12 +49,21 @@ export function benchBurst(options: BurstOptions): Promise<BurstResult> {
   const { jobs, raw, progress } = options;
   return withStage({ ...options, queues: [...QUEUES, ...WARM_UP_QUEUES] }, async (stage) => {
     const warmUpJobs = Math.min(jobs, WARM_UP_JOBS_MAX);
-    progress(`• warming up with ${warmUpJobs} jobs`);
-    const warmUp = await create(stage, WARM_UP_QUEUES, warmUpJobs, Date.now() + WARM_UP_LEAD_MS);
-    await allEnded(stage, warmUpJobs);
+    let warmedUp = 0;
+    progress(`• warming up with ${warmUpJobs} jobs, until it hardly gets faster`);
+    let createS = 0;
+    // A small burst measures nothing, and is only tried out.
+    const roundsMax = jobs < WARM_UP_JOBS_MAX ? 1 : WARM_UP_ROUNDS_MAX;
+    const rounds = await untilWarm(roundsMax, async () => {
+      const startAt = Date.now() + WARM_UP_LEAD_MS;
+      createS = (await create(stage, WARM_UP_QUEUES, warmUpJobs, startAt)).seconds;
+      warmedUp += warmUpJobs;
+      return warmUpJobs / ((await allEnded(stage, warmedUp)) - startAt);
+    });
+    progress(`  warm after ${rounds} times`);
     await stage.takeStarts();
 
-    const leadMs = LEAD_MS + (warmUp.seconds / warmUpJobs) * jobs * CREATE_SLOWNESS * 1_000;
+    const leadMs = LEAD_MS + (createS / warmUpJobs) * jobs * CREATE_SLOWNESS * 1_000;
     const dueAt = Math.ceil((Date.now() + leadMs) / 1_000) * 1_000;
     progress(`• creating ${jobs} jobs, due in ${Math.round(leadMs / 1_000)} s`);
     const beforeCreate = await stage.read();
@@ -62,7 +73,7 @@ export function benchBurst(options: BurstOptions): Promise<BurstResult> {
     await sleep(dueAt - LEAD_MS / 5 - Date.now());
 
     const beforeRun = await stage.read();
-    const endedAt = await allEnded(stage, warmUpJobs + jobs);
+    const endedAt = await allEnded(stage, warmedUp + jobs);
     const afterRun = await stage.read();
     const starts = await stage.takeStarts();
     const faults = startFaults(created.jobIds, starts);

@@ -3,6 +3,7 @@
 import { type Costs, costsBetween } from './costs.ts';
 import type { RawRates } from './raw-rates.ts';
 import { type Stage, type StageOptions, withStage } from './stage.ts';
+import { untilWarm } from './warm-up.ts';
 
 interface CreateRate {
   readonly jobs_per_s: number;
@@ -22,6 +23,7 @@ export interface CreateResult {
 const QUEUES = ['north', 'east', 'south', 'west'];
 const SINGLES_AT_ONCE = 64;
 const BATCH_JOBS = 500;
+const WARM_WINDOWS_MAX = 6;
 const BATCHES_AT_ONCE = 4;
 const DUE = { delayMs: 3_600_000 };
 
@@ -39,8 +41,12 @@ export function benchCreate(
         ...{ batchJobs: BATCH_JOBS, concurrency: BATCHES_AT_ONCE, due: DUE },
       });
     progress('• warming up');
-    await postSingles(seconds / 2);
-    await postBatches(seconds / 2);
+    for (const post of [postSingles, postBatches]) {
+      await untilWarm(WARM_WINDOWS_MAX, async () => {
+        const { jobIds, seconds: took } = await post(seconds / 2);
+        return jobIds.length / took;
+      });
+    }
     progress(`• single POSTs, then batches of ${BATCH_JOBS}, for ${seconds} s each`);
     const single = await measured(stage, () => postSingles(seconds));
     const batch = await measured(stage, () => postBatches(seconds));

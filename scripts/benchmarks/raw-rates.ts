@@ -4,6 +4,7 @@ import { jetstream, jetstreamManager } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
 import { type Client, types } from 'cassandra-driver';
 import type { Progress } from '../embedded/progress.ts';
+import { untilWarm } from './warm-up.ts';
 
 export interface RawRates {
   /** UPDATE ... IF of one row each, at concurrency 128. */
@@ -22,8 +23,6 @@ const LEVELS = {
   consistency: types.consistencies.localQuorum,
   serialConsistency: types.consistencies.localSerial,
 };
-/** A JVM that was just started triples its rate within seconds: it is driven until a window brings no more than this. */
-const WARM_GROWTH = 1.1;
 const WARM_WINDOWS_MAX = 8;
 
 /** @param seconds of each measurement. */
@@ -34,12 +33,7 @@ export async function measureRawRates(
 ): Promise<RawRates> {
   progress('• raw rates of the servers');
   const lwt = await lwtWriter(client);
-  let rate = 0;
-  for (let window = 0; window < WARM_WINDOWS_MAX; window += 1) {
-    const before = rate;
-    rate = await rateOf(lwt, LWT_CONCURRENCY, seconds);
-    if (rate < before * WARM_GROWTH) break;
-  }
+  await untilWarm(WARM_WINDOWS_MAX, () => rateOf(lwt, LWT_CONCURRENCY, seconds));
   const lwtRate = await rateOf(lwt, LWT_CONCURRENCY, seconds);
   const insertRate = await rateOf(insertWriter(client), INSERT_CONCURRENCY, seconds);
   const publishRate = await publishes(natsServers, seconds);
