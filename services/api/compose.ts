@@ -97,7 +97,14 @@ export async function composeUseCases(context: ServiceContext, lay: LayFoundatio
     random,
     telemetry,
   });
-  const counters = new QueueCounters({ counts: stores.queueCounts, queue, startLags, clock, shards });
+  const counters = new QueueCounters({
+    counts: stores.queueCounts,
+    queue,
+    board: foundation.heldBoard,
+    startLags,
+    clock,
+    shards,
+  });
   const trail = new AuditTrail({ audit: stores.audit, clock, log });
   const creator = new JobCreator({ writer, keyed, keys, reader, clock, random, telemetry });
   const jobCanceller = new JobCanceller({ rounds, reader, canceller });

@@ -126,6 +126,7 @@ function settingsText(queue: QueueSettings): string {
 
 function countsText({
   waiting,
+  held,
   ready,
   running,
   dead,
@@ -135,6 +136,7 @@ function countsText({
 }: QueueCounts): string {
   return facts({
     waiting,
+    held,
     ready: ready === null ? 'NATS is away' : readyText(ready),
     running,
     dead,
@@ -171,6 +173,7 @@ function listText(queues: readonly CountedQueue[]): string {
   const rows = queues.map((queue): Cell[] => [
     queue.queue,
     queue.counts.waiting,
+    queue.counts.held,
     queue.counts.ready === null ? null : sumOf(queue.counts.ready),
     queue.counts.running,
     queue.counts.dead,
@@ -181,7 +184,19 @@ function listText(queues: readonly CountedQueue[]): string {
     queue.pause === null ? null : pausedText(queue.pause),
   ]);
   return table(
-    ['QUEUE', 'WAITING', 'READY', 'RUNNING', 'DEAD', 'RATE/S', 'MAX RUNNING', 'READY MAX', 'MAX WAITING', 'PAUSED'],
+    [
+      'QUEUE',
+      'WAITING',
+      'HELD',
+      'READY',
+      'RUNNING',
+      'DEAD',
+      'RATE/S',
+      'MAX RUNNING',
+      'READY MAX',
+      'MAX WAITING',
+      'PAUSED',
+    ],
     rows,
   );
 }

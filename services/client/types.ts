@@ -238,6 +238,8 @@ export type PauseRequest = PauseQueueRequest;
 export interface QueueCounts {
   /** Scheduled for a time ahead. */
   readonly waiting: number;
+  /** Due, and not taken by their queue yet: it is paused, over its rate, or runs as many as it may. */
+  readonly held: number;
   /** They wait for a worker; null while NATS is away. */
   readonly ready: Readonly<Record<Priority, number>> | null;
   readonly running: number;

@@ -45,7 +45,15 @@ describe('the settings of a queue', () => {
     const { ready, counts, ...settings } = body;
     assert.deepEqual(settings, { queue: 'mails', ...DEFAULTS, revision: 0, created_at: null, updated_at: null });
     assert.ok(Array.isArray(ready));
-    const none = { waiting: 0, running: 0, dead: 0, oldest_ready_age_s: null, start_lag: null, counted_at: null };
+    const none = {
+      waiting: 0,
+      held: 0,
+      running: 0,
+      dead: 0,
+      oldest_ready_age_s: null,
+      start_lag: null,
+      counted_at: null,
+    };
     assert.deepEqual(counts, { ...none, ready: { high: 0, normal: 0, low: 0 } });
     assert.equal(headers.etag, '"0"');
   });

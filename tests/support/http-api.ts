@@ -210,6 +210,7 @@ function stubUseCases(jobs: Map<string, JobRow>, asked: Asked, core: CoreBench):
     counters: new QueueCounters({
       counts: stores.queueCounts,
       queue: core.connection.queue,
+      board: core.parts.heldBoard,
       startLags: new StartLags(clock),
       clock,
       shards: 4,

@@ -7,6 +7,7 @@ import { StartLags } from '../../services/api/use-cases/start-lags.ts';
 import { memberId, shardOf } from '../../services/core/domain/ids.ts';
 import type { JobRow } from '../../services/core/domain/job.ts';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../services/core/domain/limits.ts';
+import { HeldBoard } from '../../services/core/queues/held-board.ts';
 import { WaitingTallies } from '../../services/core/queues/waiting-tallies.ts';
 import { DeadCensus } from '../../services/reaper/dead-census.ts';
 import { QueueCensus } from '../../services/reaper/queue-census.ts';
@@ -34,10 +35,11 @@ function bench(clock = new FakeClock()) {
   const census = new QueueCensus({ timerStore, reader, counts, dead, ...shared, holds });
   for (let shard = 0; shard < SHARDS; shard += 1) census.acquired(shard);
   const startLags = new StartLags(clock);
-  const counters = new QueueCounters({ counts, queue, startLags, clock, shards: SHARDS });
+  const board = new HeldBoard({ clock });
+  const counters = new QueueCounters({ counts, queue, board, startLags, clock, shards: SHARDS });
   const tallies = new WaitingTallies({ store: counts, clock, random: scriptedRandom() });
   return {
-    ...{ clock, stores, bus, connection, telemetry, tallies, startLags, counters, queue },
+    ...{ clock, stores, bus, connection, telemetry, tallies, startLags, counters, queue, board },
     count: async () => {
       await clock.until(dead.runOnce());
       await clock.until(census.runOnce());
@@ -184,6 +186,18 @@ describe('dead jobs', () => {
     await count();
     assert.equal((await countsOf('mail')).dead, 2);
     assert.equal((await countsOf('other')).dead, 1);
+  });
+});
+
+describe('held jobs', () => {
+  it('are those of all priorities that dispatchers told of lately', async () => {
+    const { clock, board, counters } = bench();
+    const depth = { queue: 'mail', priority: 'low', count: 3, oldestAt: FAKE_START } as const;
+    board.note({ member: 'one', shards: 2, held: [depth, { ...depth, priority: 'high', count: 1 }] });
+    board.note({ member: 'two', shards: 2, held: [depth, { ...depth, queue: 'other' }] });
+    assert.equal((await clock.until(counters.one('mail'))).held, 7);
+    await clock.advance(MINUTE_MS);
+    assert.equal((await clock.until(counters.one('mail'))).held, 0);
   });
 });
 

@@ -148,9 +148,10 @@ function queueAnswer(settings: QueueSettings, now: EpochMs, more: object = {}): 
 }
 
 function countsView(counts: QueueCounts): object {
-  const { waiting, ready, running, dead, oldestReadyAgeMs, startLag, countedAt } = counts;
+  const { waiting, held, ready, running, dead, oldestReadyAgeMs, startLag, countedAt } = counts;
   return {
     waiting,
+    held,
     ready,
     running,
     dead,

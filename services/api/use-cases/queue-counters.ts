@@ -6,11 +6,13 @@ import { msBetween, type EpochMs, type MonotonicMs } from '../../core/domain/tim
 import type { Clock } from '../../core/ports/clock.ts';
 import type { QueueCountStore, ShardQueueCounts } from '../../core/ports/queue-count-store.ts';
 import { BusError, type ReadyDepth, type ReadyQueue } from '../../core/ports/ready-queue.ts';
+import type { HeldBoard } from '../../core/queues/held-board.ts';
 import type { StartLag, StartLags } from './start-lags.ts';
 
 export interface QueueCountersParts {
   readonly counts: QueueCountStore;
   readonly queue: Pick<ReadyQueue, 'depths' | 'oldestMessageAt'>;
+  readonly board: Pick<HeldBoard, 'heldIn'>;
   readonly startLags: Pick<StartLags, 'of'>;
   readonly clock: Clock;
   readonly shards: number;
@@ -20,6 +22,8 @@ export interface QueueCountersParts {
 export interface QueueCounts {
   /** Scheduled for a time ahead. */
   readonly waiting: number;
+  /** Due, and not taken by their queue yet: as dispatchers told in the last seconds. */
+  readonly held: number;
   /** Handed to the ready stream and not claimed; null: NATS is away. */
   readonly ready: Readonly<Record<Priority, number>> | null;
   readonly running: number;
@@ -74,7 +78,7 @@ export class QueueCounters {
   }
 
   async #countsOf(queue: string, census: Census, depths: readonly ReadyDepth[] | null): Promise<QueueCounts> {
-    const { counts, clock, startLags } = this.#parts;
+    const { counts, clock, board, startLags } = this.#parts;
     const now = clock.now();
     const rows = census.rows.get(queue) ?? [];
     const [far, oldestReadyAgeMs] = await Promise.all([
@@ -90,6 +94,7 @@ export class QueueCounters {
           0,
           total(far, (jobs) => jobs),
         ),
+      held: total(board.heldIn(queue), ({ count }) => count),
       ready: depths === null ? null : readyOf(depths),
       running: total(rows, ({ running }) => running),
       dead: total(rows, ({ dead }) => dead ?? 0),
