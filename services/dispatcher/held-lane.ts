@@ -90,7 +90,7 @@ export class HeldLane {
   /** All rows before it are settled, apart from those still to be written. */
   position(): HeldPlace {
     let first = this.#after;
-    for (const { row } of this.#out.values()) if (compareHeldPlaces(row, first) < 0) first = justBefore(row);
+    for (const { row } of this.#out.values()) if (compareHeldPlaces(row, first) <= 0) first = justBefore(row);
     return first;
   }
 

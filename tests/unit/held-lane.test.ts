@@ -1,0 +1,30 @@
+// Where a lane of held rows stands, for the next owner of its shard.
+
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { hourOf } from '../../services/core/domain/bucket.ts';
+import type { DueEntry } from '../../services/core/domain/operation.ts';
+import { HeldLane } from '../../services/dispatcher/held-lane.ts';
+import { FAKE_START, FakeClock } from '../support/fake-clock.ts';
+import { MemoryStores } from '../support/memory-store.ts';
+
+const KEY = { shard: 0, queue: 'mail', priority: 'normal' } as const;
+const ROW: DueEntry = { ...KEY, jobId: 'j_0123456789abc_00', runAt: FAKE_START, attempt: 0, direct: false };
+
+describe('the place of a lane', () => {
+  it('lies before a row that was given out and is not settled, though it is the last one read', async () => {
+    const { held } = new MemoryStores({ clock: new FakeClock() });
+    await held.write([ROW]);
+    const lane = new HeldLane(held, KEY, { hours: [hourOf(ROW.runAt)], place: null, holds: () => true });
+    const { jobs } = await lane.next(10);
+    assert.equal(jobs.length, 1);
+    const saved = lane.placeToSave(FAKE_START + 1);
+    assert.ok(saved !== null);
+    const next = new HeldLane(held, KEY, { hours: [hourOf(ROW.runAt)], place: saved, holds: () => true });
+    const found = await next.next(10);
+    assert.deepEqual(
+      found.jobs.map(({ row }) => row.jobId),
+      [ROW.jobId],
+    );
+  });
+});
