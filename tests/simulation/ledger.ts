@@ -1,6 +1,7 @@
 // What the world was told: the promises that the answers of the api make, each held against what happens later.
 
 import type { CreateJob } from '../../services/api/use-cases/types.ts';
+import { hasEnded } from '../../services/core/domain/bulk.ts';
 import type { JobRow } from '../../services/core/domain/job.ts';
 import { isTerminal, JobStatus, Outcome } from '../../services/core/domain/job-status.ts';
 import { SECOND_MS } from '../../services/core/domain/limits.ts';
@@ -15,6 +16,8 @@ const SERVERS_APART_MS = SECOND_MS;
 export class Ledger {
   /** Jobs that were answered with 201 or 200. */
   readonly accepted = new Set<string>();
+  /** Bulk operations that were answered as started. */
+  readonly #operations = new Set<string>();
   /** Attempts answered as claimed. */
   claims = 0;
   completions = 0;
@@ -84,6 +87,20 @@ export class Ledger {
   occurred({ jobId }: JobRow): void {
     this.accepted.add(jobId);
     this.#timers.watch(jobId);
+  }
+
+  operationStarted(operationId: string): void {
+    this.#operations.add(operationId);
+    this.#timers.watch(operationId);
+  }
+
+  /** Those that have not ended. */
+  openOperations(): readonly string[] {
+    return [...this.#operations].filter((operationId) => {
+      const operation = this.#stores.operationRows.get(operationId)?.row;
+      if (operation === undefined) this.#broken('an accepted operation is missing', operationId, 'no row any more');
+      return operation !== undefined && !hasEnded(operation);
+    });
   }
 
   notFound(jobId: string): void {

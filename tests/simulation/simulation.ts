@@ -9,6 +9,7 @@ import { sleepLong } from './machine.ts';
 import { SERVICES } from './processes.ts';
 import { settledUntil } from './settled-until.ts';
 import type { Violation } from './violation.ts';
+import { BULK_ACTIONS } from './bulk-workload.ts';
 import { openQueues, QUEUE_ACTIONS } from './queue-workload.ts';
 import { SCHEDULE_ACTIONS } from './schedule-workload.ts';
 import { type Action, ACTIONS, create, workload } from './workload.ts';
@@ -111,11 +112,12 @@ async function runFaults(world: World): Promise<void> {
   world.isOpen = false;
 }
 
-/** Some seeds are about jobs alone, others also about schedules, about queues that are held back, or about both. */
+/** Some seeds are about jobs alone, others also about schedules, queues that are held back, bulk operations, or several of them. */
 function actionsOf(world: World): readonly Action[] {
   const chance = world.chance('actions');
   const schedules = chance.happens(0.5) ? SCHEDULE_ACTIONS : [];
-  return [...ACTIONS, ...schedules, ...(chance.happens(0.4) ? QUEUE_ACTIONS : [])];
+  const queues = chance.happens(0.4) ? QUEUE_ACTIONS : [];
+  return [...ACTIONS, ...schedules, ...queues, ...(chance.happens(0.3) ? BULK_ACTIONS : [])];
 }
 
 /** Runs the world on until the time is over or a promise is broken. */
@@ -139,8 +141,12 @@ async function heal(world: World): Promise<void> {
     await advance(world, LOOK_EVERY_MS);
     const open = ledger.open(healedAt);
     const unrecorded = ledger.unrecorded(healedAt);
-    if (open.length + unrecorded.length === 0) return;
+    const [operation] = ledger.openOperations();
+    if (open.length + unrecorded.length === 0 && operation === undefined) return;
     if (clock.now() < until) continue;
+    if (operation !== undefined) {
+      world.report({ rule: 'an operation that never ends', detail: operation, subject: operation });
+    }
     const job = open[0] ?? unrecorded[0];
     const jobId = job?.jobId ?? null;
     world.report({
