@@ -32,20 +32,29 @@ export interface ClusterServers {
 const NODES = 3;
 const RING_LIMIT_MS = 60_000;
 
-/** About 40 s: Cassandra's nodes join one after the other. */
-export async function startThreeNodes(test: Cleanup): Promise<ThreeNodes> {
-  // A network of loopback addresses of our own, so that runs side by side never meet.
+/** A network of loopback addresses of our own, so that runs side by side never meet. */
+function newAddresses(): readonly string[] {
   const network = `127.${randomInt(1, 255)}.${randomInt(1, 255)}`;
-  const addresses = Array.from({ length: NODES }, (_, index) => `${network}.${index + 1}`);
-  const [first = ''] = addresses;
-  const [port = 0, storagePort = 0, natsPort = 0, monitorPort = 0, clusterPort = 0] = await findFreePorts(first, 5);
-  const nats = Promise.all(
+  return Array.from({ length: NODES }, (_, index) => `${network}.${index + 1}`);
+}
+
+/** Three nats-servers that keep streams together: 1-4 s. */
+export async function startThreeNats(test: Cleanup, addresses = newAddresses()): Promise<readonly PrivateServer[]> {
+  const [port = 0, monitorPort = 0, clusterPort = 0] = await findFreePorts(addresses[0] ?? '', 3);
+  const cluster = { port: clusterPort, addresses };
+  return Promise.all(
     addresses.map((address) =>
-      startPrivate(test, 'nats', (dir) =>
-        startNats({ dir, address, port: natsPort, monitorPort, cluster: { port: clusterPort, addresses } }),
-      ),
+      startPrivate(test, 'nats', (dir) => startNats({ dir, address, port, monitorPort, cluster })),
     ),
   );
+}
+
+/** About 40 s: Cassandra's nodes join one after the other. */
+export async function startThreeNodes(test: Cleanup): Promise<ThreeNodes> {
+  const addresses = newAddresses();
+  const [first = ''] = addresses;
+  const nats = startThreeNats(test, addresses);
+  const [port = 0, storagePort = 0] = await findFreePorts(first, 2);
   const shared = { port, storagePort, seed: first, heapMb: HEAP_MB, isShortLived: true, progress: showProgress };
   const cassandra: PrivateServer[] = [];
   const keyspace = `t${randomBytes(5).toString('hex')}`;
