@@ -1,6 +1,7 @@
 // One dispatcher on everything in memory, its queues' settings, and jobs for it.
 
-import { shardOf } from '../../services/core/domain/ids.ts';
+import { hash } from 'node:crypto';
+import { jobCohort, shardOf } from '../../services/core/domain/ids.ts';
 import type { JobRow } from '../../services/core/domain/job.ts';
 import { JobStatus, PRIORITIES, type Priority } from '../../services/core/domain/job-status.ts';
 import { BEAT_MS, MINUTE_MS, SECOND_MS, TICK_MS } from '../../services/core/domain/limits.ts';
@@ -8,7 +9,7 @@ import type { QueueSettings } from '../../services/core/domain/queue-settings.ts
 import { Dispatcher } from '../../services/dispatcher/dispatcher.ts';
 import { coreBench, setQueue, type CoreBench, type CoreBenchOptions } from './core-bench.ts';
 import { FAKE_START } from './fake-clock.ts';
-import { jobRow, newCohort } from './job-row.ts';
+import { jobRow } from './job-row.ts';
 
 export interface WorldOptions extends CoreBenchOptions {
   readonly shards?: number;
@@ -32,7 +33,8 @@ export class DispatchWorld {
   /** What was ever stored in the ready stream, by its sequence. */
   readonly #stored = new Map<number, { readonly jobId: string; readonly queue: string; readonly atMs: number }>();
   dispatcher: Dispatcher;
-  #cohort = newCohort();
+  #cohorts = 0;
+  #cohort = '';
   #members = Infinity;
 
   constructor({ shards = 4, ...options }: WorldOptions = {}) {
@@ -72,7 +74,7 @@ export class DispatchWorld {
     const { stores } = this.core;
     const runAt = this.now + inMs;
     const jobs = Array.from({ length: count }, () => {
-      if (this.#members >= together) [this.#cohort, this.#members] = [newCohort(), 0];
+      if (this.#members >= together) [this.#cohort, this.#members] = [this.#nextCohort(), 0];
       const shard = shardOf(this.#cohort, this.shards);
       const job = jobRow(this.#cohort, this.#members, { queue, priority, runAt, shard });
       this.#members += 1;
@@ -84,6 +86,12 @@ export class DispatchWorld {
       jobs.map(({ jobId, shard, attempt }) => ({ jobId, shard, runAt, queue, priority, attempt, direct: false })),
     );
     return jobs;
+  }
+
+  /** The same in every run, and so are the shards that they lie in. */
+  #nextCohort(): string {
+    this.#cohorts += 1;
+    return jobCohort(hash('sha256', String(this.#cohorts), 'buffer'));
   }
 
   async run(seconds: number): Promise<void> {
