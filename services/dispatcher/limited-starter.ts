@@ -46,7 +46,12 @@ export class LimitedStarter {
     this.#taking += 1;
     try {
       const taken = await slots.take(queue, maxRunning, jobId);
-      if (!job.mayAct()) return false;
+      if (!job.mayAct()) {
+        if (taken) void slots.giveBack(queue, jobId);
+        // The lease may stand again before anybody else took the shard: then nobody but us has the row.
+        job.again(clock.now() + SECOND_MS);
+        return false;
+      }
       if (!taken) job.passOver();
       return taken;
     } catch (error) {

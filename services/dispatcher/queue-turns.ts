@@ -5,6 +5,7 @@ import {
   HELD_AHEAD_MAX,
   MOVING_COHORTS_MAX,
   MOVING_ROWS_MAX,
+  SECOND_MS,
   TURN_ROWS,
   TURN_WAIT_MAX_MS,
 } from '../core/domain/limits.ts';
@@ -174,7 +175,12 @@ export class QueueTurns {
   }
 
   async #move(job: DueJob): Promise<void> {
-    if (!job.mayAct()) return;
+    if (!job.mayAct()) {
+      // The lease may stand again before anybody else took the shard: then nobody but us has the row.
+      this.#parts.allowance.giveBack(job.row.queue, 1);
+      job.again(this.#parts.clock.now() + SECOND_MS);
+      return;
+    }
     const cohort = cohortOf(job.row.jobId);
     this.#movingRows += 1;
     this.#moving.set(cohort, (this.#moving.get(cohort) ?? 0) + 1);

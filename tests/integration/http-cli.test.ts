@@ -168,18 +168,7 @@ const WINDOW = ['--from', new Date(FAKE_START).toISOString(), '--to', new Date(F
 describe('punctual operation', () => {
   it('starts one under a key of its own, with all that a filter can say', async (test) => {
     const api = await serveApi(test);
-    const only = [
-      '--status',
-      'scheduled',
-      '--label',
-      'a=b=c',
-      '--error',
-      'HTTP 451',
-      '--rate',
-      '7.5',
-      '--shift',
-      '-90',
-    ];
+    const only = ['--status', 'scheduled', '--label', 'a=b=c', '--error', 'HTTP 451', '--rate', '7.5', '--shift=-90'];
     const { code, output, errors } = await run(api, 'operation', 'start', 'reschedule', 'mail', ...WINDOW, ...only);
     assert.equal(code, ExitCode.ok, errors);
     assert.match(output, /^operation_id +o_\w+$/m);

@@ -3,6 +3,7 @@
 import { ok } from '../../services/core/contract/problems.ts';
 import { MINUTE_MS, SECOND_MS } from '../../services/core/domain/limits.ts';
 import type { QueueSettings } from '../../services/core/domain/queue-settings.ts';
+import { StoreError } from '../../services/core/ports/store-error.ts';
 import { callApi } from './rpc.ts';
 import type { Action, Client } from './workload.ts';
 import { LEASE_QUEUE, STREAM_QUEUE } from './workers.ts';
@@ -53,12 +54,16 @@ async function changeQueue({ world, chance }: Client): Promise<void> {
   });
 }
 
-/** Every queue takes all that comes; to be repeated while a change asked for earlier may still land. */
+/** Every queue takes all that comes; to be repeated while a change asked for earlier, or a fault begun earlier, may still land. */
 export async function openQueues({ stores, clock, seed }: World): Promise<void> {
   for (const row of stores.queueRows.values()) {
     if (row.ratePerS === null && row.pause === null) continue;
     const revision = row.revision + 1;
     const next: QueueSettings = { ...row, ratePerS: null, pause: null, revision, updatedAt: Math.floor(clock.now()) };
-    await stores.queues.change({ next, token: `seed ${seed} opens ${row.queue} as ${revision}` });
+    try {
+      await stores.queues.change({ next, token: `seed ${seed} opens ${row.queue} as ${revision}` });
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+    }
   }
 }

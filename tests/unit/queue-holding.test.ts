@@ -125,6 +125,19 @@ describe('a queue with a rate', () => {
     assert.deepEqual(late, [], String(started));
   });
 
+  it('goes on after its leases did not stand for a moment, though nobody else had the shards', async () => {
+    const w = await world();
+    await w.configure('mail', { ratePerS: 20, burst: 1 });
+    w.schedule(40, { queue: 'mail', inMs: 500, together: 1 });
+    await w.run(1);
+    const shards = [...w.owned];
+    w.owned.clear();
+    await w.run(1);
+    for (const shard of shards) w.owned.add(shard);
+    await w.run(8);
+    assert.equal(new Set(ids(w.published('mail'))).size, 40);
+  });
+
   it('grows to its full height after a resume', async () => {
     const w = await world();
     await w.configure('mail', { ratePerS: 100, rampS: 20, burst: 1, pause: { at: w.now, reason: null, until: null } });
