@@ -8,8 +8,11 @@ import { type Caught, searchPlanted } from './planted-search.ts';
 /** What a seed draws moves with the code: where the known one no longer does, others are tried. */
 const OTHER_SEEDS = Array.from({ length: 500 }, (_, index) => index + 1);
 const TIME_MAX_MS = 240_000;
+const CLOSING_MS = 30_000;
+/** A run's own limit for a test is a minute. */
+const HOOK = { timeout: TIME_MAX_MS + CLOSING_MS };
 
-describe('a planted fault is caught', () => {
+describe('a planted fault is caught', HOOK, () => {
   let caught: ReadonlyMap<string, Caught> = new Map();
 
   before(async () => {
@@ -17,7 +20,7 @@ describe('a planted fault is caught', () => {
     const timer = setTimeout(() => stop.abort(), TIME_MAX_MS);
     caught = await searchPlanted(({ seed }) => [seed, ...OTHER_SEEDS], stop.signal);
     clearTimeout(timer);
-  });
+  }, HOOK);
 
   for (const { name } of PLANTED_FAULTS) {
     it(name, () => {
