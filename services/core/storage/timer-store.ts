@@ -6,6 +6,7 @@ import {
   findDeadlines,
   findDue,
   loadCursor,
+  NEVER_PUBLISHED,
   readDeadlines,
   readDue,
   saveCursor,
@@ -86,10 +87,11 @@ export function decodeDue(row: Row): DueEntry {
 }
 
 export function decodeDeadline(row: Row): DeadlineEntry {
+  const publishedAt = timeOrNull(row, 'published_at');
   return {
     jobId: text(row, 'job_id'),
     shard: number(row, 'shard'),
     at: time(row, 'at'),
-    publishedAt: timeOrNull(row, 'published_at'),
+    publishedAt: publishedAt === NEVER_PUBLISHED ? null : publishedAt,
   };
 }

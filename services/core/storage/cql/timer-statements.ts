@@ -37,6 +37,12 @@ const CURSOR_VERSION = 1;
 /** Cassandra's write timestamps are microseconds: milliseconds lose against every other write without a word. */
 const MICROS_PER_MS = 1_000;
 
+/**
+ * Of a deadline whose job waits for no message. Not null, which would be a tombstone in most rows; and not left out, for a later row at
+ * the same instant replaces the whole of the earlier.
+ */
+export const NEVER_PUBLISHED: EpochMs = 0;
+
 export const TIMER_STATEMENTS: readonly string[] = [
   WRITE_DUE,
   READ_DUE,
@@ -76,8 +82,7 @@ export function writeDeadline(row: DeadlineEntry): Bound {
       timestamp(bucketOf(row.at)),
       timestamp(row.at),
       row.jobId,
-      // Null is written: a later row at the same instant replaces the whole of the earlier.
-      timestamp(row.publishedAt),
+      timestamp(row.publishedAt ?? NEVER_PUBLISHED),
     ],
   };
 }
