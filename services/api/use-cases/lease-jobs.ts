@@ -1,4 +1,5 @@
 import { ok, refused, type Result } from '../../core/contract/problems.ts';
+import { PRIORITIES } from '../../core/domain/job-status.ts';
 import { ANSWER_MAX_BYTES, SECOND_MS } from '../../core/domain/limits.ts';
 import { msBetween, type MonotonicMs } from '../../core/domain/time.ts';
 import type { Clock } from '../../core/ports/clock.ts';
@@ -45,7 +46,7 @@ export class JobLeaser {
             await this.#parts.clock.sleep(Math.min(waitMs, PAUSED_LOOK_MS), request.signal);
             continue;
           }
-          const messages = await this.#parts.queue.pull({ ...request, waitMs });
+          const messages = (await this.#parts.queue.pull({ ...request, waitMs })).toSorted(byPriority);
           if (messages.length === 0) return ok([]);
           const claimed = await this.#claim(request, messages);
           // All of them were stale: the caller still waits for a job.
@@ -85,6 +86,11 @@ export class JobLeaser {
   #sinceMs(startedAt: MonotonicMs): number {
     return msBetween(startedAt, this.#parts.clock.monotonic());
   }
+}
+
+/** Low may be asked first when its share is due; within one answer high still stands before low. */
+function byPriority(one: PulledMessage, other: PulledMessage): number {
+  return PRIORITIES.indexOf(one.message.priority) - PRIORITIES.indexOf(other.message.priority);
 }
 
 function jobIdOf({ message }: PulledMessage): string {
