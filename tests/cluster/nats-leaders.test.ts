@@ -94,6 +94,9 @@ describe('three nats-servers', () => {
       ELECTION_MAX_MS,
     );
     const stopping = new AbortController();
+    test.after(() => {
+      stopping.abort();
+    });
     let pulled = 0;
     const pulling = (async () => {
       while (!stopping.signal.aborted) {
@@ -120,7 +123,19 @@ describe('three nats-servers', () => {
     await flows('the start');
     for (let count = 1; count <= STEP_DOWNS; count += 1) {
       const subject = '$JS.API.CONSUMER.LEADER.STEPDOWN.READY_0.q_mail_p_normal';
-      await bus.link().nats.request(subject, '', { timeout: 5_000 });
+      // While a leader is being elected nobody is there to step down.
+      await eventually(
+        () =>
+          bus
+            .link()
+            .nats.request(subject, '', { timeout: 5_000 })
+            .then(
+              () => true,
+              () => false,
+            ),
+        `step-down ${count} is heard`,
+        ELECTION_MAX_MS,
+      );
       await flows(`step-down ${count}`);
     }
     const [restarted] = servers as [PrivateServer, ...PrivateServer[]];
