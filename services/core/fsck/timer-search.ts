@@ -1,5 +1,5 @@
 import { servesNeed, type LastReaders, type TimerNeed } from '../domain/fsck.ts';
-import { FSCK_DEADLINES_AHEAD_MS, FSCK_DUE_AHEAD_MS } from '../domain/limits.ts';
+import { FSCK_DEADLINES_AHEAD_MS, FSCK_DUE_AHEAD_MS, HELD_PAGE_ROWS } from '../domain/limits.ts';
 import type { EpochMs } from '../domain/time.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { HeldPlace, HeldStore } from '../ports/held-store.ts';
@@ -19,7 +19,6 @@ export interface TimerSearchParts {
   readonly clusterStartedAt: EpochMs;
 }
 
-const HELD_PAGE_ROWS = 1_000;
 /** Their minutes are read one after the other, and most are empty. */
 const SHARDS_AT_ONCE = 8;
 
