@@ -3,7 +3,7 @@
 import { parseArgs } from 'node:util';
 import { FAULTS, type FaultName } from '../../tests/simulation/chaos.ts';
 import { PLANTED_FAULTS } from '../../tests/simulation/planted-faults.ts';
-import { type Caught, searchPlanted } from '../../tests/simulation/planted-search.ts';
+import { type Caught, promisingFirst, searchPlanted } from '../../tests/simulation/planted-search.ts';
 import { runSeeds } from '../../tests/simulation/seed-pool.ts';
 import { type RunResult, simulate } from '../../tests/simulation/simulation.ts';
 import { runProgram } from '../lib/run-program.ts';
@@ -97,7 +97,7 @@ async function runPlanted(from: number, count: number, asJson: boolean): Promise
   const lineOf = (name: string, { seed, tries, violation }: Caught): string =>
     `✔ ${name}\n    seed ${seed}, the ${tries}. tried: ${violation.rule}\n`;
   const caught = await searchPlanted(
-    () => seeds,
+    (fault) => promisingFirst(fault, seeds),
     stop,
     (name, found) => {
       if (!asJson) process.stdout.write(lineOf(name, found));

@@ -65,7 +65,7 @@ export interface RequestPassage {
 }
 
 /** A seed's own mix: many runs with few kinds of faults find more than all runs with all of them. */
-interface Profile {
+export interface Profile {
   readonly callFaultRate: number;
   readonly blowRate: number;
   readonly requestFaultRate: number;
@@ -78,11 +78,14 @@ interface Profile {
   readonly pauses: keyof typeof PAUSES_MS;
 }
 
+/** The stream of chance that a seed's faults are drawn from. */
+export const CHAOS_STREAM = 'chaos';
+
 /** Shorter than any patience; about a lease; so long that a minute gets its second look meanwhile. */
 const PAUSES_MS = {
   short: [0.2 * SECOND_MS, 8 * SECOND_MS],
   lease: [8 * SECOND_MS, 30 * SECOND_MS],
-  minutes: [30 * SECOND_MS, 200 * SECOND_MS],
+  minutes: [30 * SECOND_MS, 240 * SECOND_MS],
 } as const;
 const PAUSES = ['short', 'lease', 'minutes'] as const;
 const FOCUS_BLOW_RATE = 0.04;
@@ -292,7 +295,7 @@ export function busFaultOf(fault: Fault | null): BusFault | undefined {
   }
 }
 
-function drawProfile(chance: Chance): Profile {
+export function drawProfile(chance: Chance): Profile {
   const some = <Name extends string>(names: readonly Name[], probability: number): Partial<Record<Name, number>> =>
     Object.fromEntries(
       names.filter(() => chance.happens(probability)).map((name) => [name, chance.between(0.2, 1)]),

@@ -74,11 +74,11 @@ export class Machine {
     const pause = { kind, since: this.#world.monotonic(), thawed: promise, thaw: () => resolve(undefined) };
     this.#pause = pause;
     void sleepLong(this.#world, ms).then(() => {
-      if (this.#pause === pause) this.resume();
+      if (this.#pause === pause) this.#resume();
     });
   }
 
-  resume(): void {
+  #resume(): void {
     const pause = this.#pause;
     if (pause === null || this.#isDead) return;
     if (pause.kind === 'suspended') this.#suspendedMs += msBetween(pause.since, this.#world.monotonic());
@@ -120,7 +120,7 @@ export class Machine {
       // The machine slept meanwhile, and its timers with it.
       const leftMs = dueAtMs - msBetween(ZERO, this.#monotonic());
       if (leftMs > ROUNDING_MS) {
-        cancelWorld = this.#world.after(leftMs, () => this.enter(fire));
+        cancelWorld = this.#world.after(Math.min(leftMs, SLEEP_MAX_MS), () => this.enter(fire));
         return;
       }
       end();

@@ -14,12 +14,15 @@ import type { HeldStore } from '../../services/core/ports/held-store.ts';
 import type { TimerStore } from '../../services/core/ports/timer-store.ts';
 import { StoreError } from '../../services/core/ports/store-error.ts';
 import type { Stores } from '../../services/core/storage/stores.ts';
+import type { StoreMethod } from '../support/memory-store.ts';
 import type { Plant, PlantContext, World } from './world.ts';
 
 export interface PlantedFault {
   readonly name: string;
   /** One that catches it. */
   readonly seed: number;
+  /** A call beside which a process must stall for the fault to show: seeds that strike there most of all are tried first. */
+  readonly besides?: StoreMethod;
   readonly plant: Plant;
 }
 
@@ -52,7 +55,7 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'rule 2: a timer that landed behind its reader is not written again',
-    seed: 19,
+    seed: 7,
     plant: {
       foundation: ({ timers, stores }, { clock }) => {
         timers.armDue = async (wanted) => {
@@ -72,7 +75,8 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'rule 3: no spare timer after a slow round',
-    seed: 11,
+    seed: 3,
+    besides: 'cohorts.apply',
     plant: {
       foundation: ({ timers }) => {
         timers.afterRound = () => Promise.resolve();
@@ -82,7 +86,8 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'rule 4: a row matches a job by equality',
-    seed: 11,
+    seed: 70,
+    besides: 'timers.writeDue',
     plant: { connections: (connections, { world }) => withTimers(connections, (timers) => exactTimers(timers, world)) },
   },
   {
@@ -135,7 +140,7 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'rule 6: held rows are forgotten when their shard changes hands',
-    seed: 5,
+    seed: 3,
     plant: {
       connections: (connections) =>
         withStore(connections, 'held', (held) => ({ ...boundHeld(held), hours: () => Promise.resolve([]) })),
@@ -143,7 +148,7 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'a round without an answer is taken for applied',
-    seed: 9,
+    seed: 1,
     plant: {
       foundation: ({ rounds }) => {
         const submit = rounds.submit.bind(rounds);
@@ -183,7 +188,8 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'a claim takes whatever attempt the job has',
-    seed: 12,
+    seed: 34,
+    besides: 'cohorts.apply',
     plant: {
       connections: rewritten((operation, { world }) =>
         operation.edge === 'claim' ? { ...operation, attempt: attemptOf(world, operation) } : operation,
@@ -192,7 +198,7 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'a cancel does not look whether the job runs',
-    seed: 3,
+    seed: 6,
     plant: {
       connections: aside((operation, world) => {
         const row = world.stores.rows.get(operation.jobId);
@@ -220,7 +226,7 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'a lapse ignores a request to cancel',
-    seed: 4,
+    seed: 20,
     plant: {
       foundation: ({ ender }, { clock }) => {
         const end = ender.end.bind(ender);
@@ -238,7 +244,7 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'a lapse is judged by the clock of the reaper',
-    seed: 11,
+    seed: 12,
     plant: {
       connections: rewritten((operation) =>
         operation.edge === 'end_attempt' && operation.clock === 'lease_passed'
@@ -249,7 +255,7 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'a heartbeat sets the lease back',
-    seed: 2,
+    seed: 1,
     plant: {
       connections: aside((operation, world) => {
         const row = world.stores.rows.get(operation.jobId);
@@ -296,7 +302,7 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'a key is marked as written before its job is',
-    seed: 3,
+    seed: 7,
     plant: {
       connections: (connections) =>
         withStore(connections, 'keys', (keys) => ({
@@ -361,7 +367,7 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'nobody looks whether the clock is right',
-    seed: 3,
+    seed: 4,
     plant: {
       foundation: ({ clockGuard }) => {
         clockGuard.trusts = () => true;

@@ -1,5 +1,7 @@
 // Looks for seeds that catch planted faults.
 
+import { Chance } from './chance.ts';
+import { CHAOS_STREAM, drawProfile } from './chaos.ts';
 import { PLANTED_FAULTS, type PlantedFault } from './planted-faults.ts';
 import { runSeeds } from './seed-pool.ts';
 import type { SeedOrder } from './seed-worker.ts';
@@ -10,6 +12,16 @@ export interface Caught {
   /** How many seeds were run before it did. */
   readonly tries: number;
   readonly violation: Violation;
+}
+
+/** The seeds in the order in which they promise most for the fault. */
+export function promisingFirst({ besides }: PlantedFault, seeds: readonly number[]): readonly number[] {
+  if (besides === undefined) return seeds;
+  const strikesThere = (seed: number): boolean => {
+    const { focus, pauses } = drawProfile(new Chance(seed, CHAOS_STREAM));
+    return focus === besides && pauses !== 'short';
+  };
+  return [...seeds.filter(strikesThere), ...seeds.filter((seed) => !strikesThere(seed))];
 }
 
 /** Runs each fault's seeds in turn until one catches it; by the fault's name. */
@@ -25,7 +37,8 @@ export async function searchPlanted(
     ({ violation }, { seed, plant }) => {
       const name = plant ?? '';
       tries.set(name, (tries.get(name) ?? 0) + 1);
-      if (violation === null || caught.has(name)) return;
+      // A plant that only makes a process fall over shows nothing.
+      if (violation === null || violation.rule.startsWith('an error') || caught.has(name)) return;
       caught.set(name, { seed, tries: tries.get(name) ?? 0, violation });
       onCaught(name, { seed, tries: tries.get(name) ?? 0, violation });
     },

@@ -129,8 +129,12 @@ async function heal(world: World): Promise<void> {
   const { chaos, clock, ledger, trace } = world;
   trace.add('-', 'all heals');
   chaos.heal();
+  // What stands still goes on in its own time: a round that lands when all else is long in order is the hardest to survive.
+  while (world.violation === null && world.slots.some(({ machine }) => machine.isPaused)) {
+    await openQueues(world);
+    await advance(world, LOOK_EVERY_MS);
+  }
   for (const slot of world.slots) {
-    slot.machine.resume();
     slot.machine.aheadMs = 0;
     if (!slot.link.connected()) slot.link.reconnect();
   }

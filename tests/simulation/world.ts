@@ -12,7 +12,7 @@ import { FAKE_START, FakeClock } from '../support/fake-clock.ts';
 import { MemoryBus } from '../support/memory-bus.ts';
 import { MemoryStores } from '../support/memory-store.ts';
 import { Chance } from './chance.ts';
-import { Chaos } from './chaos.ts';
+import { Chaos, CHAOS_STREAM } from './chaos.ts';
 import { Ledger } from './ledger.ts';
 import { checkChange } from './life-cycle-checks.ts';
 import { Machine } from './machine.ts';
@@ -113,7 +113,7 @@ export class World {
     this.startedAt = this.clock.now();
     this.trace = new Trace(this.clock, onLine);
     this.chaos = new Chaos({
-      chance: this.chance('chaos'),
+      chance: this.chance(CHAOS_STREAM),
       latency: this.chance('latency'),
       clock: this.clock,
       trace: this.trace,
