@@ -104,9 +104,11 @@ export class HeldJobs {
 
   /** Rule 6: the held rows first, then the due rows may be passed. Never rejects: what cannot be written comes again. */
   hold(jobs: readonly DueJob[]): void {
-    if (jobs.length === 0) return;
-    this.#holding += jobs.length;
-    for (const ofLane of Map.groupBy(jobs, ({ row }) => `${row.shard} ${subjectKey(row)}`).values()) {
+    // Without their shard nothing is known of the rows before them: a lane that began at these would pass those.
+    const { true: ours = [], false: others = [] } = Object.groupBy(jobs, (job) => (job.mayAct() ? 'true' : 'false'));
+    for (const job of others) job.again(this.#parts.clock.now() + SECOND_MS);
+    this.#holding += ours.length;
+    for (const ofLane of Map.groupBy(ours, ({ row }) => `${row.shard} ${subjectKey(row)}`).values()) {
       void this.#write(ofLane);
     }
   }
@@ -180,6 +182,11 @@ export class HeldJobs {
     const lane = this.#laneOf(first);
     lane.writes(rows);
     try {
+      const back = lane.placeToGoBack(rows);
+      if (back !== null) {
+        await store.savePosition({ ...lane.key, place: back });
+        lane.saved(back);
+      }
       await store.write(rows);
       lane.wrote(rows, { acknowledged: true });
       for (const job of jobs) job.settle();

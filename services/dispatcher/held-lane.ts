@@ -105,6 +105,12 @@ export class HeldLane {
     this.#saved = place;
   }
 
+  /** To be saved before rows are written behind the saved position, where the owner after us would not read. Null: there are none. */
+  placeToGoBack(rows: readonly DueEntry[]): HeldPlace | null {
+    const first = rows.reduce((one, other) => (compareHeldPlaces(other, one) < 0 ? other : one));
+    return compareHeldPlaces(first, this.#saved) <= 0 ? justBefore(first) : null;
+  }
+
   /** Before rows are written: no hour of theirs may go meanwhile. */
   writes(rows: readonly DueEntry[]): void {
     for (const { runAt } of rows) {

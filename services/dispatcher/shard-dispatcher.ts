@@ -52,6 +52,7 @@ export class ShardDispatcher {
   #savedAt: EpochMs;
   #saved: EpochMs;
   #droppedAt: EpochMs;
+  #isClosed = false;
 
   constructor(
     parts: ShardDispatcherParts,
@@ -85,7 +86,7 @@ export class ShardDispatcher {
     this.#measure();
     const now = this.#parts.clock.now();
     if (now - this.#savedAt >= CURSOR_SAVE_EVERY_MS) await this.savePositions();
-    if (now - this.#droppedAt < HELD_DROP_EVERY_MS) return;
+    if (now - this.#droppedAt < HELD_DROP_EVERY_MS || this.#isClosed) return;
     this.#droppedAt = now;
     await this.#parts.work.held.dropDrained(this.shard, this.#saved);
   }
@@ -103,15 +104,15 @@ export class ShardDispatcher {
   /** Null also while nothing may be fired: the next beat takes it up again. */
   nextFireAt(): EpochMs | null {
     const next = this.#scanner.nextFireAt();
-    return next !== null && this.#parts.work.room() > 0 && this.#parts.holds(this.shard) ? next : null;
+    return next !== null && this.#parts.work.room() > 0 && this.#holds() ? next : null;
   }
 
   /** Sends on everything that is due; does not wait for what comes of it. */
   fire(): void {
-    const { clock, holds, work } = this.#parts;
+    const { clock, work } = this.#parts;
     // Asked ten times a second of each shard: the scanner knows soonest that there is nothing.
     const next = this.#scanner.nextFireAt();
-    if (next === null || next > clock.now() || !holds(this.shard)) return;
+    if (next === null || next > clock.now() || !this.#holds()) return;
     const taken = this.#scanner.takeDue(clock.now(), work.room()).map((row) => this.#jobOf(row));
     if (taken.length === 0) return;
     this.#wakeSchedules(taken.filter(({ row }) => isScheduleId(row.jobId)));
@@ -129,8 +130,9 @@ export class ShardDispatcher {
     if (late.length > 0) void work.offerLate(late);
   }
 
-  /** The shard is somebody else's now. */
+  /** The shard is somebody else's now; also where that is this process again, which reads it anew then. */
   close(): void {
+    this.#isClosed = true;
     this.#scanner.close();
   }
 
@@ -141,17 +143,22 @@ export class ShardDispatcher {
 
   /** Saves the cursor, and where the held rows stand. Throws StoreError. */
   async savePositions(): Promise<void> {
+    if (this.#isClosed) return;
     const { clock, cursors, work } = this.#parts;
     const position = this.#scanner.position();
     this.#savedAt = clock.now();
     await work.held.savePositions(this.shard, position);
-    if (position <= this.#saved) return;
+    if (position <= this.#saved || this.#isClosed) return;
     await cursors.save('dispatch', this.shard, position);
     this.#saved = position;
   }
 
+  #holds(): boolean {
+    return !this.#isClosed && this.#parts.holds(this.shard);
+  }
+
   async #read(): Promise<void> {
-    if (this.#reading || !this.#parts.holds(this.shard)) return;
+    if (this.#reading || !this.#holds()) return;
     this.#reading = true;
     try {
       await this.#scanner.read(this.#parts.clock.now(), () => {
@@ -168,9 +175,9 @@ export class ShardDispatcher {
   }
 
   async #fireCohort(cohort: readonly ScannedJob[]): Promise<void> {
-    const { firer, holds } = this.#parts;
+    const { firer } = this.#parts;
     this.#waking += cohort.length;
-    const fired = await firer.fire([...new Set(cohort.map(({ row }) => row.jobId))], () => holds(this.shard));
+    const fired = await firer.fire([...new Set(cohort.map(({ row }) => row.jobId))], () => this.#holds());
     this.#waking -= cohort.length;
     for (const each of cohort) {
       const result = fired.get(each.row.jobId) ?? 'absent';
@@ -189,11 +196,11 @@ export class ShardDispatcher {
   }
 
   #jobOf(taken: Held<DueEntry>): ScannedJob {
-    const { clock, work, holds } = this.#parts;
+    const { clock, work } = this.#parts;
     const known = this.#again.get(taken.row);
     if (known !== undefined) return known;
     const job: ScannedJob = new ScannedJob(taken, {
-      holds: () => holds(this.shard),
+      holds: () => this.#holds(),
       settle: () => {
         this.#scanner.settle(taken);
       },

@@ -5,4 +5,18 @@ export const KNOWN_SEEDS: readonly { readonly seed: number; readonly found: stri
   { seed: 21, found: 'a job whose turn came while the lease of its shard did not stand was forgotten' },
   { seed: 24, found: 'a held row that was the last one read was passed by the next owner of its shard' },
   { seed: 1033, found: 'a history row that the reaper could not write after a last lapse was never written again' },
+  { seed: 70022, found: 'a job that was called due by a clock that was set right a moment later started early' },
+  {
+    seed: 70068,
+    found: 'an api that had stood still handed out an attempt of an earlier try, of a job cancelled since',
+  },
+  {
+    seed: 80077,
+    found: 'a reading of a shard that was lost and won again saved its place in a lane that it did not know',
+  },
+  {
+    seed: 80196,
+    found: 'a lease waited for its neighbours in a process that stood still, and was handed out when it was over',
+  },
+  { seed: 80483, found: 'a round of minutes was taken for a fast one by a clock that was set back' },
 ];

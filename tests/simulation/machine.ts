@@ -120,14 +120,14 @@ export class Machine {
       // The machine slept meanwhile, and its timers with it.
       const leftMs = dueAtMs - msBetween(ZERO, this.#monotonic());
       if (leftMs > ROUNDING_MS) {
-        cancelWorld = this.#world.after(Math.min(leftMs, SLEEP_MAX_MS), () => this.enter(fire));
+        cancelWorld = this.#world.after(leftMs, () => this.enter(fire));
         return;
       }
       end();
       callback();
     };
     this.timers += 1;
-    cancelWorld = this.#world.after(ms, () => this.enter(fire));
+    cancelWorld = this.#world.after(ms > 0 ? Math.max(ms, ROUNDING_MS) : 0, () => this.enter(fire));
     return () => {
       end();
       cancelWorld();

@@ -17,10 +17,7 @@ export interface Caught {
 /** The seeds in the order in which they promise most for the fault. */
 export function promisingFirst({ besides }: PlantedFault, seeds: readonly number[]): readonly number[] {
   if (besides === undefined) return seeds;
-  const strikesThere = (seed: number): boolean => {
-    const { focus, pauses } = drawProfile(new Chance(seed, CHAOS_STREAM));
-    return focus === besides && pauses !== 'short';
-  };
+  const strikesThere = (seed: number): boolean => drawProfile(new Chance(seed, CHAOS_STREAM)).focus === besides;
   return [...seeds.filter(strikesThere), ...seeds.filter((seed) => !strikesThere(seed))];
 }
 

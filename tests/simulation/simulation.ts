@@ -282,6 +282,8 @@ function onProcess(name: EventName, effect: Effect): (world: World, chance: Chan
 }
 
 async function stopOrderly({ machine, running }: Slot): Promise<void> {
+  // A process that stands still hears of no signal.
+  await machine.gate();
   await running?.stop();
   machine.crash();
 }

@@ -243,7 +243,11 @@ function wordOf(value: unknown): string {
     Partial<Record<'attempt' | 'at' | 'runAt', number>>;
   if (edge !== undefined) return `${edge} ${jobId ?? ''}${attempt === undefined ? '' : `#${attempt}`}`;
   if (jobId !== undefined) return `${jobId}@${clockText(at ?? runAt)}`;
-  const { bucket, from, to, shard } = value as Partial<Record<string, unknown>>;
+  const { bucket, from, to, shard, queue, priority, place } = value as Partial<Record<string, unknown>>;
+  if (queue !== undefined) {
+    const where = place === undefined ? '' : ` at ${wordOf(place)}`;
+    return `shard ${String(shard)} ${String(queue)} ${String(priority)}${where}`;
+  }
   if (bucket !== undefined) return `shard ${String(shard)} ${clockText(from)}-${clockText(to)}`;
   return '{}';
 }

@@ -7,6 +7,7 @@ import type { CreatedJob, CreateJob } from '../../services/api/use-cases/types.t
 import type { Result } from '../../services/core/contract/problems.ts';
 import { HOUR_MS } from '../../services/core/domain/limits.ts';
 import { coreBench, type CoreBenchOptions, jobCreator } from '../support/core-bench.ts';
+import { FAKE_START } from '../support/fake-clock.ts';
 import { createJobRequest } from '../support/create-job-request.ts';
 import { scriptedRandom } from '../support/scripted-random.ts';
 
@@ -50,6 +51,29 @@ describe('a create without a key', () => {
         .map((job) => job.jobId)
         .toSorted(),
       [neighbour, jobId].toSorted(),
+    );
+  });
+
+  it('waits for its time when the clock that called it due was set right before its timer was written', async () => {
+    const AHEAD_MS = 30_000;
+    const { create, clock, stores, jobs } = bench({
+      strikes: ({ method }) => {
+        if (method === 'timers.writeDue' && clock.now() > FAKE_START + AHEAD_MS / 2) clock.step({ wallMs: -AHEAD_MS });
+        return undefined;
+      },
+    });
+    clock.step({ wallMs: AHEAD_MS });
+    jobIdOf(await create(createJobRequest({ when: { delayMs: 0 } })));
+    const [job] = jobs();
+    assert.equal(job?.status, 'scheduled');
+    assert.equal(job.enqueuedAt, null);
+    const rows = stores.calls.filter(({ method }) => method === 'timers.writeDue').flatMap(({ args }) => args[0]);
+    assert.deepEqual(
+      (rows as readonly { runAt: number; direct: boolean }[]).map(({ runAt, direct }) => [runAt - job.runAt, direct]),
+      [
+        [0, true],
+        [0, false],
+      ],
     );
   });
 

@@ -27,4 +27,16 @@ describe('the place of a lane', () => {
       [ROW.jobId],
     );
   });
+
+  it('goes back before a row is written behind it', async () => {
+    const { held } = new MemoryStores({ clock: new FakeClock() });
+    const place = { runAt: FAKE_START + 1, jobId: '' };
+    const lane = new HeldLane(held, KEY, { hours: [], place, holds: () => true });
+    assert.equal(lane.placeToGoBack([{ ...ROW, runAt: place.runAt + 1 }]), null);
+    const back = lane.placeToGoBack([{ ...ROW, runAt: place.runAt + 1 }, ROW]);
+    assert.ok(back !== null);
+    await held.write([ROW]);
+    const next = new HeldLane(held, KEY, { hours: [hourOf(ROW.runAt)], place: back, holds: () => true });
+    assert.equal((await next.next(10)).jobs.length, 1);
+  });
 });

@@ -8,6 +8,7 @@ import { ClaimedJobs } from '../../services/api/use-cases/claimed-jobs.ts';
 import { JobLeaser } from '../../services/api/use-cases/lease-jobs.ts';
 import { StartLags } from '../../services/api/use-cases/start-lags.ts';
 import type { LeaseRequest } from '../../services/api/use-cases/types.ts';
+import type { JobRow } from '../../services/core/domain/job.ts';
 import { JobStatus } from '../../services/core/domain/job-status.ts';
 import { MINUTE_MS, QUEUE_SETTINGS_EVERY_MS, SECOND_MS } from '../../services/core/domain/limits.ts';
 import type { QueueSettings } from '../../services/core/domain/queue-settings.ts';
@@ -34,9 +35,9 @@ function claimerOn({ parts }: Pick<CoreBench, 'parts'>): JobClaimer {
 }
 
 /** A job that is published, in a queue that is paused since. */
-async function bench(options: CoreBenchOptions = {}) {
+async function bench(options: CoreBenchOptions = {}, columns: Partial<JobRow> = {}) {
   const core = coreBench(options);
-  const job = jobRow(COHORT, 0, { status: JobStatus.enqueued, enqueuedAt: FAKE_START });
+  const job = jobRow(COHORT, 0, { status: JobStatus.enqueued, enqueuedAt: FAKE_START, ...columns });
   const { parts, stores, clock } = core;
   const { jobId, runAt, queue, priority } = job;
   stores.rows.set(jobId, job);
@@ -71,6 +72,16 @@ describe('in a paused queue', () => {
     );
     // Whoever else has the message hears the same.
     assert.equal(await claim(), 'lease_lost');
+  });
+
+  it('a job that a clock ahead of ours called due waits for its own time: an earlier row would match nothing', async () => {
+    const runAt = FAKE_START + 2 * QUEUE_SETTINGS_EVERY_MS;
+    const { claim, stores } = await bench({}, { runAt });
+    assert.equal(await claim(), 'queue_paused');
+    assert.deepEqual(
+      stores.due.all().map((row) => row.runAt),
+      [runAt],
+    );
   });
 
   it('a claim that was answered before the pause is answered again', async () => {

@@ -27,6 +27,20 @@ async function claimAfter(stallMs: number): Promise<string | number | undefined>
   return result?.ok === false ? result.problem.code : result?.value.attempt;
 }
 
+describe('a claim repeated by a process that stood still', () => {
+  it('gives nothing when its first try ran, lapsed, and was cancelled meanwhile', async () => {
+    const { stores, clock, parts } = coreBench();
+    const found = jobRow('j_0123456789abc', 0, { status: JobStatus.enqueued, enqueuedAt: FAKE_START });
+    const start = { claimId: 'a', worker: 'worker-1', startedAt: FAKE_START };
+    const row = { ...found, status: JobStatus.cancelled, attempt: 1, starts: new Map([[1, start]]) };
+    stores.rows.set(row.jobId, row);
+    const claimer = new JobClaimer({ ...parts, claimed: new ClaimedJobs(), startLags: new StartLags(clock) });
+    const item = { jobId: found.jobId, attempt: 1, claimId: 'a' };
+    const [result] = await clock.until(claimer.claim([item], 'worker-1', new Map([[found.jobId, found]])));
+    assert.equal(result?.ok === false && result.problem.code, 'job_finished');
+  });
+});
+
 describe('a claim that is answered late', () => {
   it('gives the attempt while its lease stands', async () => {
     assert.equal(await claimAfter((LEASE_S - 1) * SECOND_MS), 1);

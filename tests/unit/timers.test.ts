@@ -35,7 +35,7 @@ const deadlineAt = (at: number, member = 0): DeadlineEntry => ({
   publishedAt: null,
 });
 
-function bench() {
+function bench(isClockRight = (): boolean => true) {
   const clock = new FakeClock();
   const stores = new MemoryStores({ clock });
   const hinted: DueEntry[] = [];
@@ -44,7 +44,7 @@ function bench() {
     clock,
     stores,
     hinted,
-    timers: new Timers({ store: stores.timers, hints, clock }),
+    timers: new Timers({ store: stores.timers, hints, clock, isClockRight }),
     due: () => stores.due.all().map(({ runAt }) => runAt - FAKE_START),
     deadlines: () => stores.deadlines.all().map(({ at }) => at - FAKE_START),
   };
@@ -236,6 +236,16 @@ describe('rule 3', () => {
       assert.deepEqual(deadlines(), spareMs === null ? [] : [spareMs]);
     });
   }
+
+  it('is done by a clock that is not trusted, however short it calls the time', async () => {
+    let isRight = true;
+    const { timers, clock, deadlines } = bench(() => isRight);
+    const { chosenAt } = await clock.until(timers.armDue([dueAt(FAKE_START + HOUR_MS)]));
+    isRight = false;
+    clock.after(SECOND_MS, () => (isRight = true));
+    await clock.until(timers.afterRound(chosenAt, [{ jobId: 'j_0123456789abc_00', shard: 3 }]));
+    assert.deepEqual(deadlines(), [SECOND_MS + MINUTE_MS]);
+  });
 
   it('is not done before its row is acknowledged', async () => {
     const { timers, clock, stores, deadlines } = bench();

@@ -3,7 +3,7 @@ import type { JobRow } from '../../core/domain/job.ts';
 import { JobStatus } from '../../core/domain/job-status.ts';
 import { isExpired } from '../../core/domain/life-cycle.ts';
 import { HEARTBEATS_PER_LEASE, SECOND_MS } from '../../core/domain/limits.ts';
-import type { EpochMs } from '../../core/domain/time.ts';
+import { elapsedMs, type EpochMs, type Moment } from '../../core/domain/time.ts';
 import { CancelReason, type WaitingCanceller } from '../../core/moves/cancel-waiting.ts';
 import type { JobUnqueuer } from '../../core/moves/unqueue-job.ts';
 import type { Clock } from '../../core/ports/clock.ts';
@@ -56,8 +56,18 @@ export class JobClaimer {
     worker: string,
     read?: ReadonlyMap<string, JobTerms>,
   ): Promise<readonly Result<ClaimedJob>[]> {
+    const begunAt = this.#parts.clock.moment();
     const batch = await withStore(async () => ok(await this.#claimBatch(items, worker, read)));
-    return batch.ok ? batch.value : items.map(() => batch);
+    return batch.ok ? batch.value.map((result) => this.#stillLeased(result, begunAt)) : items.map(() => batch);
+  }
+
+  /** Where this process stood still meanwhile: the attempt may be over, and its job cancelled. */
+  #stillLeased(result: Result<ClaimedJob>, begunAt: Moment): Result<ClaimedJob> {
+    if (!result.ok) return result;
+    const now = this.#parts.clock.moment();
+    const isOver =
+      result.value.leaseUntil <= now.wallMs || elapsedMs(begunAt, now) >= result.value.job.leaseS * SECOND_MS;
+    return isOver ? refused({ code: 'lease_lost', detail: LOST }) : result;
   }
 
   async #claimBatch(
@@ -67,6 +77,7 @@ export class JobClaimer {
   ): Promise<readonly Result<ClaimedJob>[]> {
     const { reader, timers, gate, clock } = this.#parts;
     const terms = read ?? (await reader.readTerms(items.map((item) => item.jobId)));
+    await timers.untilClockIsRight();
     const startedAt = clock.now();
     const isEligible = (job: JobTerms | undefined, item: ClaimItem): job is JobTerms =>
       job !== undefined && mayClaim(job, item) && !isExpired(job, startedAt);
@@ -110,12 +121,13 @@ export class JobClaimer {
   ): Promise<Result<ClaimedJob>> {
     const { rounds, timers, startLags, random, telemetry } = this.#parts;
     const { startedAt } = start;
+    const claimId = item.claimId ?? random.token();
     const outcome = await rounds.submit(
       {
         edge: 'claim',
         jobId: row.jobId,
         attempt: row.attempt,
-        claimId: item.claimId ?? random.token(),
+        claimId,
         ...start,
         leaseMs: row.leaseS * SECOND_MS,
         timeoutMs: row.timeoutS * SECOND_MS,
@@ -126,6 +138,8 @@ export class JobClaimer {
     await timers.afterRound(armed.chosenAt, [row]);
     if (outcome.kind === 'unknown') return refused(problemOfRound(outcome));
     if (outcome.kind === 'lost') return this.#answerLost(outcome.row, item);
+    // Found by its mark: an earlier try of the same claim may have written it, whose lease lapsed meanwhile.
+    if (outcome.row !== undefined) return this.#answerLost(outcome.row, { ...item, claimId });
     const lagMs = Math.max(0, startedAt - row.runAt);
     const labels = { queue: row.queue, priority: row.priority };
     telemetry.observe('punctual_start_lag_seconds', lagMs / SECOND_MS, labels);
@@ -178,8 +192,6 @@ export class JobClaimer {
 
   #answerClaimed(row: JobTerms, attempt: number, startedAt: EpochMs): Result<ClaimedJob> {
     const leaseUntil = startedAt + row.leaseS * SECOND_MS;
-    // Where this process stood still meanwhile: the attempt may be over, and its job cancelled.
-    if (leaseUntil <= this.#parts.clock.now()) return refused({ code: 'lease_lost', detail: LOST });
     this.#parts.claimed.remember(row, attempt, startedAt);
     return ok({
       job: row,

@@ -65,15 +65,16 @@ export class JobWriter {
     const { rounds, timers, waitingLimit, clock } = this.#parts;
     const refusal = await waitingLimit.refusal(request.queue);
     if (refusal !== null) return refused(refusal);
-    const direct = this.#takesFastPath(request, dueAt(jobId, request, baseTime));
-    const planned = this.rowOf(jobId, request, baseTime, direct ? JobStatus.enqueued : JobStatus.scheduled);
-    const armed = await timers.armDue([dueRow(planned, direct)]);
-    const runAt = armed.entries[0]?.runAt ?? planned.runAt;
-    const job = { ...planned, runAt, enqueuedAt: direct ? clock.now() : null };
+    const wanted = this.#takesFastPath(request, dueAt(jobId, request, baseTime));
+    const planned = this.rowOf(jobId, request, baseTime, wanted ? JobStatus.enqueued : JobStatus.scheduled);
+    const { chosenAt, runAt, direct } = await this.#arm(planned, wanted);
+    const job = direct
+      ? { ...planned, runAt, enqueuedAt: clock.now() }
+      : { ...planned, runAt, status: JobStatus.scheduled, enqueuedAt: null };
 
     const outcome = await rounds.submit({ edge: 'create', jobId, job });
     if (outcome.kind === 'not_written') return refused(problemOfRound(outcome));
-    const guarded = await this.#guard(armed.chosenAt, job);
+    const guarded = await this.#guard(chosenAt, job);
     if (outcome.kind === 'unknown' || !guarded) return refused(OUTCOME_UNKNOWN);
 
     void this.#prepareQueue(job.queue);
@@ -88,6 +89,18 @@ export class JobWriter {
     if (direct) await this.#publish(job);
     else timers.hint([dueRow(job, false)]);
     return ok({ job, replayed: false });
+  }
+
+  async #arm(
+    planned: JobRow,
+    direct: boolean,
+  ): Promise<{ readonly chosenAt: Moment; readonly runAt: EpochMs; readonly direct: boolean }> {
+    const { timers, clock } = this.#parts;
+    const armed = await timers.armDue([dueRow(planned, direct)]);
+    const runAt = armed.entries[0]?.runAt ?? planned.runAt;
+    if (!direct || runAt <= clock.now()) return { chosenAt: armed.chosenAt, runAt, direct };
+    // The clock was ahead as it called the job due, and was set right since: its time is still to come.
+    return this.#arm({ ...planned, runAt }, false);
   }
 
   async #makeDue(job: JobRow): Promise<void> {

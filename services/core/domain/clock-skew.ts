@@ -33,9 +33,8 @@ export function steppedMs(from: Moment, to: Moment): number {
   return to.wallMs - from.wallMs - msBetween(from.monotonic, to.monotonic);
 }
 
-/** @param movedMs how far our wall clock was moved since the skews were measured. */
-export function judgeClock(skews: readonly Skew[], movedMs: number): ClockVerdict {
-  const certain = skews.map(({ aheadMs, uncertaintyMs }) => Math.abs(aheadMs + movedMs) - uncertaintyMs);
+export function judgeClock(skews: readonly Skew[]): ClockVerdict {
+  const certain = skews.map(({ aheadMs, uncertaintyMs }) => Math.abs(aheadMs) - uncertaintyMs);
   const against = certain.filter((ms) => ms >= CLOCK_SKEW_STOP_MS).length;
   if (against > 0 && against * 2 >= skews.length) return 'wrong';
   return certain.some((ms) => ms >= CLOCK_SKEW_WARN_MS) ? 'off' : 'good';

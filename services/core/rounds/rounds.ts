@@ -27,7 +27,8 @@ import type { Telemetry } from '../ports/telemetry.ts';
 
 /** How a conditional write ended. Losing is a value that carries the row found; unknown is a third outcome (design section 4). */
 export type RoundOutcome<Row = JobRow> =
-  | { readonly kind: 'applied' }
+  /** With the row where only its mark told it: whether this call or an earlier one of the same content wrote it, and what became of it since. */
+  | { readonly kind: 'applied'; readonly row?: Row }
   /** The condition did not hold; the row as a LOCAL_SERIAL read found it, null when there is none. */
   | { readonly kind: 'lost'; readonly row: Row | null }
   /** It may have applied, and may still: never retry under another id. */
@@ -200,8 +201,7 @@ class CohortRounds<Operation, Row, Columns> {
         const rows = await this.#readSerial(unread);
         for (const pending of unread) {
           const row = rows.get(pending.id);
-          const bearsMark = this.#rules.bearsMark(pending.operation, row);
-          pending.answer(bearsMark ? { kind: 'applied' } : { kind: 'lost', row: row ?? null });
+          pending.answer(this.#isMarked(pending, row) ? { kind: 'applied', row } : { kind: 'lost', row: row ?? null });
         }
         return;
       } catch (cause) {
@@ -246,7 +246,8 @@ class CohortRounds<Operation, Row, Columns> {
     }
     const again: Pending<Operation, Row>[] = [];
     for (const pending of batch) {
-      if (this.#rules.bearsMark(pending.operation, rows.get(pending.id))) pending.answer({ kind: 'applied' });
+      const row = rows.get(pending.id);
+      if (this.#isMarked(pending, row)) pending.answer({ kind: 'applied', row });
       else again.push(pending);
     }
     return again;
@@ -280,6 +281,10 @@ class CohortRounds<Operation, Row, Columns> {
 
   #expired(pending: Pending<Operation, Row>): boolean {
     return msBetween(pending.submittedAt, this.#clock.monotonic()) > pending.deadlineMs;
+  }
+
+  #isMarked({ operation }: Pending<Operation, Row>, row: Row | undefined): row is Row {
+    return row !== undefined && this.#rules.bearsMark(operation, row);
   }
 
   #readSerial(batch: readonly Pending<Operation, Row>[]): Promise<ReadonlyMap<string, Row>> {

@@ -64,9 +64,13 @@ export class ClockGuard {
     if (this.#measured === null) return 'no server has told its time yet';
     const movedMs = this.#movedMs(this.#measured);
     const { skews } = this.#measured;
-    if (judgeClock(skews, movedMs) !== 'wrong') return null;
-    if (movedMs !== 0) this.#wake();
-    return `the clock of this machine is wrong: ${skews.map((skew) => describe(skew, movedMs)).join(', ')}`;
+    if (movedMs !== 0) {
+      // Set anew, or its machine was suspended: what was measured before says nothing of it any more.
+      this.#wake();
+      return `the clock of this machine moved by ${(movedMs / SECOND_MS).toFixed(1)} s: it is being compared with the servers`;
+    }
+    if (judgeClock(skews) !== 'wrong') return null;
+    return `the clock of this machine is wrong: ${skews.map(describe).join(', ')}`;
   }
 
   /** One comparison with all servers; without any answer the former one stands. */
@@ -83,7 +87,7 @@ export class ClockGuard {
       telemetry.gauge('punctual_clock_skew_seconds', aheadMs / SECOND_MS, { source });
     }
     this.#measured = { skews, at: clock.moment() };
-    this.#say(judgeClock(skews, 0), skews);
+    this.#say(judgeClock(skews), skews);
   }
 
   async #ask(source: ClockSource): Promise<Skew> {
@@ -110,14 +114,14 @@ export class ClockGuard {
     const { log } = this.#parts;
     if (verdict === this.#said) return;
     this.#said = verdict;
-    const detail = { servers: skews.map((skew) => describe(skew, 0)) };
+    const detail = { servers: skews.map(describe) };
     if (verdict === 'good') log.info('the clock agrees with the servers again', detail);
     else if (verdict === 'off') log.warn('the clock differs from a server’s by a second or more', detail);
     else log.error('the clock of this machine is wrong: stopping until it is right', detail);
   }
 }
 
-function describe({ source, aheadMs }: Skew, movedMs: number): string {
-  const aheadS = (aheadMs + movedMs) / SECOND_MS;
+function describe({ source, aheadMs }: Skew): string {
+  const aheadS = aheadMs / SECOND_MS;
   return `${Math.abs(aheadS).toFixed(1)} s ${aheadS < 0 ? 'behind' : 'ahead of'} ${source}`;
 }

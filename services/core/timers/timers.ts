@@ -57,13 +57,13 @@ export class Timers {
    * acknowledgement. Throws StoreError; rows that did land are harmless then.
    */
   async armDue(wanted: readonly DueEntry[]): Promise<Armed<DueEntry>> {
-    await this.#untilClockIsRight();
+    await this.untilClockIsRight();
     const chosenAt = this.#clock.moment();
     const entries = wanted.map((entry) => ({ ...entry, runAt: Math.max(entry.runAt, chosenAt.wallMs) }));
     await this.#retried(() => this.#store.writeDue(entries));
     let exposed: readonly DueEntry[] = entries;
     for (;;) {
-      await this.#untilClockIsRight();
+      await this.untilClockIsRight();
       const now = this.#clock.now();
       exposed = exposed
         .filter((entry) => now - bucketEnd(bucketOf(entry.runAt)) > DUE_MINUTE_PASSED_MS)
@@ -76,13 +76,13 @@ export class Timers {
 
   /** As armDue, for deadline rows. */
   async armDeadlines(wanted: readonly DeadlineEntry[]): Promise<Armed<DeadlineEntry>> {
-    await this.#untilClockIsRight();
+    await this.untilClockIsRight();
     const chosenAt = this.#clock.moment();
     const entries = wanted.map((entry) => ({ ...entry, at: Math.max(entry.at, chosenAt.wallMs) }));
     await this.#retried(() => this.#store.writeDeadlines(entries));
     let exposed: readonly DeadlineEntry[] = entries;
     for (;;) {
-      await this.#untilClockIsRight();
+      await this.untilClockIsRight();
       const now = this.#clock.now();
       exposed = exposed
         .filter((entry) => entry.at - now < DEADLINE_CLEARANCE_MS)
@@ -101,13 +101,14 @@ export class Timers {
     chosenAt: Moment,
     jobs: readonly { readonly jobId: string; readonly shard: number }[],
   ): Promise<void> {
-    if (elapsedMs(chosenAt, this.#clock.moment()) <= ROUND_SLOW_MS) return;
+    // A clock that was set back meanwhile tells nothing of how long it took.
+    if (this.#isClockRight() && elapsedMs(chosenAt, this.#clock.moment()) <= ROUND_SLOW_MS) return;
     await this.#spareDeadlines(jobs);
   }
 
   /** Rule 3 for the dispatcher, whose timer is the due row itself. Throws StoreError. */
   async afterDispatch(rows: readonly DueEntry[]): Promise<void> {
-    await this.#untilClockIsRight();
+    await this.untilClockIsRight();
     const now = this.#clock.now();
     await this.#spareDeadlines(rows.filter((row) => now - bucketEnd(bucketOf(row.runAt)) > DUE_MINUTE_PASSED_MS));
   }
@@ -130,13 +131,16 @@ export class Timers {
 
   async #spareDeadlines(jobs: readonly { readonly jobId: string; readonly shard: number }[]): Promise<void> {
     if (jobs.length === 0) return;
-    await this.#untilClockIsRight();
+    await this.untilClockIsRight();
     const at: EpochMs = this.#clock.now() + SPARE_DEADLINE_AHEAD_MS;
     await this.armDeadlines(jobs.map(({ jobId, shard }) => ({ jobId, shard, at, publishedAt: null })));
   }
 
-  /** A clock that was only stopped, with its machine, is compared again at once; another one may take long to be mended. */
-  async #untilClockIsRight(): Promise<void> {
+  /**
+   * For times that are chosen before a timer is armed with them. A clock that was only stopped, with its machine, is compared
+   * again at once; another one may take long to be mended. Throws StoreError when it takes too long.
+   */
+  async untilClockIsRight(): Promise<void> {
     const startedAt = this.#clock.monotonic();
     while (!this.#isClockRight()) {
       if (msBetween(startedAt, this.#clock.monotonic()) > OPERATION_DEADLINE_MS) {
