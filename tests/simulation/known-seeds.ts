@@ -19,4 +19,8 @@ export const KNOWN_SEEDS: readonly { readonly seed: number; readonly found: stri
     found: 'a lease waited for its neighbours in a process that stood still, and was handed out when it was over',
   },
   { seed: 80483, found: 'a round of minutes was taken for a fast one by a clock that was set back' },
+  {
+    seed: 90177,
+    found: 'a heartbeat of a job that is to stop left its lease as it was, by an api whose clock is behind',
+  },
 ];

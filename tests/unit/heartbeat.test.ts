@@ -60,6 +60,13 @@ describe('a heartbeat', () => {
     assert.equal(row().leaseUntil, FAKE_START + 40 * SECOND_MS);
   });
 
+  it('moves the lease of a job that is to stop, also where the clock of the api is behind', async () => {
+    const { heartbeat, clock, row } = bench({ cancelRequested: true }, 3 * SECOND_MS);
+    clock.step({ wallMs: 500 });
+    assert.deepEqual(await heartbeat(), alive(FAKE_START + 500 + LEASE_MS, true));
+    assert.equal(row().leaseUntil, FAKE_START + 3_500 + LEASE_MS);
+  });
+
   it('of an attempt that lost the job is refused', async () => {
     const { heartbeat } = bench({ attempt: 2 });
     assert.equal(await heartbeat(1), 'lease_lost');

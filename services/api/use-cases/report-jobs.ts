@@ -92,14 +92,13 @@ export class JobReporter {
       if (outcome.kind !== 'lost') return refused(problemOfRound(outcome));
       const { row } = outcome;
       if (row === null) return refused(jobNotFound(jobId));
-      if (holdsLater(row, item, leaseUntil, clock.now()))
-        return ok({ ...answer, leaseUntil: row.leaseUntil ?? leaseUntil, cancelRequested: row.cancelRequested });
-      const onlyCancel =
-        row.status === JobStatus.running && row.attempt === attempt && row.cancelRequested !== cancelRequested;
-      if (!onlyCancel) {
-        telemetry.count('punctual_stale_reports_total', { queue: row.queue, call: 'heartbeat' });
-        return refused(attemptRefused(row, attempt));
-      }
+      const isOurs = row.status === JobStatus.running && row.attempt === attempt;
+      // Lost on that for certain: what a clock may be the reason of is asked only where nothing else is.
+      if (isOurs && row.cancelRequested !== cancelRequested) continue;
+      if (isOurs && holdsLater(row, leaseUntil, clock.now()))
+        return ok({ ...answer, leaseUntil: row.leaseUntil ?? leaseUntil });
+      telemetry.count('punctual_stale_reports_total', { queue: row.queue, call: 'heartbeat' });
+      return refused(attemptRefused(row, attempt));
     }
     throw new Error(`cancel_requested of ${jobId} went back`);
   }
@@ -217,10 +216,8 @@ function decide(
  * A heartbeat that lost although the attempt stands: its lease reaches at least as far already, by another heartbeat or,
  * right after the claim, by the clock of another node.
  */
-function holdsLater(row: JobRow, item: HeartbeatItem, leaseUntil: EpochMs, now: EpochMs): boolean {
+function holdsLater(row: JobRow, leaseUntil: EpochMs, now: EpochMs): boolean {
   return (
-    row.status === JobStatus.running &&
-    row.attempt === item.attempt &&
     row.leaseUntil !== null &&
     row.leaseUntil >= leaseUntil - CLOCKS_APART_MS &&
     row.deadlineAt !== null &&
