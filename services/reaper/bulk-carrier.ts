@@ -1,15 +1,19 @@
 import { decideBulk, type BulkTask, type FoundJob } from '../core/domain/bulk.ts';
 import type { JobRow } from '../core/domain/job.ts';
+import { SPARE_DEADLINE_AHEAD_MS } from '../core/domain/limits.ts';
+import type { Discard } from '../core/domain/operation.ts';
 import { CancelReason, type WaitingCanceller } from '../core/moves/cancel-waiting.ts';
 import type { JobMover } from '../core/moves/move-job.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { JobReader } from '../core/ports/job-store.ts';
 import { StoreError } from '../core/ports/store-error.ts';
 import type { RoundOutcome, Rounds } from '../core/rounds/rounds.ts';
+import type { Timers } from '../core/timers/timers.ts';
 
 export interface BulkCarrierParts {
   readonly reader: JobReader;
   readonly rounds: Rounds;
+  readonly timers: Timers;
   readonly mover: JobMover;
   readonly canceller: WaitingCanceller;
   readonly clock: Clock;
@@ -93,13 +97,24 @@ export class BulkCarrier {
         return outcome.kind === 'cancelled' ? { kind: 'applied' } : outcome;
       }
       case 'request_cancel':
-      case 'discard':
         return rounds.submit(decision.operation);
+      case 'discard':
+        return this.#discard(job, decision.operation);
       case 'move': {
         const outcome = await mover.move(job, decision.operation);
         return outcome.kind === 'moved' ? { kind: 'applied' } : outcome;
       }
     }
+  }
+
+  /** The timers of a dead job came long ago: one more tells its history of this end, whatever becomes of the operation. */
+  async #discard({ jobId, shard }: JobRow, operation: Discard): Promise<RoundOutcome> {
+    const { rounds, timers, clock } = this.#parts;
+    const at = clock.now() + SPARE_DEADLINE_AHEAD_MS;
+    const armed = await timers.armDeadlines([{ jobId, shard, at, publishedAt: null }]);
+    const outcome = await rounds.submit(operation);
+    if (outcome.kind !== 'not_written') await timers.afterRound(armed.chosenAt, [{ jobId, shard }]);
+    return outcome;
   }
 }
 

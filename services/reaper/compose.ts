@@ -55,6 +55,7 @@ export async function composeReaper(context: ServiceContext, lay: LayFoundation 
     carrier: new BulkCarrier({
       reader: stores.jobs,
       rounds,
+      timers,
       mover: new JobMover({ rounds, timers }),
       canceller,
       clock,

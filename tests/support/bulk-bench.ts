@@ -63,6 +63,7 @@ export function bulkBench(options: CoreBenchOptions = {}) {
       carrier: new BulkCarrier({
         reader,
         rounds,
+        timers,
         mover: new JobMover({ rounds, timers }),
         canceller: new WaitingCanceller({ rounds, timers, history, overlaps, clock, log }),
         clock,

@@ -48,7 +48,7 @@ const DESIGN = `
   enqueued  | expire         | cancelled | -
   scheduled | change         | scheduled | due
   dead      | replay         | scheduled | due
-  dead      | discard        | cancelled | -
+  dead      | discard        | cancelled | deadline
   scheduled | cancel         | cancelled | -
   enqueued  | cancel         | cancelled | -
 `;

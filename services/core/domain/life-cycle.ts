@@ -47,7 +47,7 @@ export const TRANSITIONS: readonly Transition[] = [
   { from: 'enqueued', event: 'expire', to: 'cancelled', timer: null },
   { from: 'scheduled', event: 'change', to: 'scheduled', timer: 'due' },
   { from: 'dead', event: 'replay', to: 'scheduled', timer: 'due' },
-  { from: 'dead', event: 'discard', to: 'cancelled', timer: null },
+  { from: 'dead', event: 'discard', to: 'cancelled', timer: 'deadline' },
 ];
 
 export interface Transition {
