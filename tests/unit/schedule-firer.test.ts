@@ -80,8 +80,10 @@ describe('a schedule that is due', () => {
   });
 
   it('waits as scheduled for its jitter or its hashed second, under a timer of its own', async () => {
-    const jittered = minutely({ jitterS: 20, onOverlap: 'allow' });
-    const hashed = minutely({ cron: 'H/1 * * * *', onOverlap: 'allow' });
+    // Of ids whose share of the jitter, and whose hashed second, are not 0.
+    const [jittered, hashed] = [{ jitterS: 20 }, { cron: 'H/1 * * * *' }].map((overrides, member) =>
+      scheduleRow('s_0123456789abc', member, { nextRunAt: at('06:01:00'), onOverlap: 'allow', ...overrides }),
+    ) as [ScheduleRow, ScheduleRow];
     const world = await worldOf(jittered, hashed);
     await world.run(95);
     for (const schedule of [jittered, hashed]) {
