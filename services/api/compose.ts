@@ -125,7 +125,7 @@ export async function composeUseCases(context: ServiceContext, lay: LayFoundatio
       telemetry,
       log,
     }),
-    changer: new JobChanger({ reader, mover: new JobMover({ rounds, timers }), clock }),
+    changer: new JobChanger({ reader, mover: new JobMover({ rounds, timers, overlaps }), clock }),
     leaser: new JobLeaser({ queue, reader, claimer, gate, clock }),
     lister: new JobLister({ index, reader }),
     operations: new OperationKeeper({

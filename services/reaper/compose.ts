@@ -56,7 +56,7 @@ export async function composeReaper(context: ServiceContext, lay: LayFoundation 
       reader: stores.jobs,
       rounds,
       timers,
-      mover: new JobMover({ rounds, timers }),
+      mover: new JobMover({ rounds, timers, overlaps }),
       canceller,
       clock,
     }),

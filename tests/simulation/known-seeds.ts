@@ -20,6 +20,10 @@ export const KNOWN_SEEDS: readonly { readonly seed: number; readonly found: stri
   },
   { seed: 80483, found: 'a round of minutes was taken for a fast one by a clock that was set back' },
   {
+    seed: 90101,
+    found: 'an occurrence that waited was started by the due row of a change of its time that was never made',
+  },
+  {
     seed: 90177,
     found: 'a heartbeat of a job that is to stop left its lease as it was, by an api whose clock is behind',
   },

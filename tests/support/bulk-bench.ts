@@ -64,7 +64,7 @@ export function bulkBench(options: CoreBenchOptions = {}) {
         reader,
         rounds,
         timers,
-        mover: new JobMover({ rounds, timers }),
+        mover: new JobMover({ rounds, timers, overlaps }),
         canceller: new WaitingCanceller({ rounds, timers, history, overlaps, clock, log }),
         clock,
       }),

@@ -156,7 +156,8 @@ describe('fsck finds', () => {
     const core = bench();
     const overdue = scheduled(1, { runAt: FAKE_START - HOUR_MS });
     const waits = scheduled(4, { runAt: FAKE_START - HOUR_MS, waitsFor: 'another' });
-    core.put(scheduled(0), overdue, enqueued(2), running(3), waits);
+    const waitsAhead = scheduled(5, { waitsFor: 'another' });
+    core.put(scheduled(0), overdue, enqueued(2), running(3), waits, waitsAhead);
     await core.due(overdue, enqueued(2));
     await core.look(running(3), FAKE_START - HOUR_MS);
     await core.passed(FAKE_START - MINUTE_MS);
@@ -167,6 +168,7 @@ describe('fsck finds', () => {
       [Damage.jobWithoutTimer, enqueued(2).jobId, 'deadlines'],
       [Damage.jobWithoutTimer, running(3).jobId, 'deadlines'],
       [Damage.jobWithoutTimer, waits.jobId, 'deadlines'],
+      [Damage.jobWithoutTimer, waitsAhead.jobId, 'deadlines'],
     ]);
     await core.clock.until(armRepairs(repairsOf(findings), core.parts.timers));
     assert.deepEqual((await core.fsck()).findings, []);

@@ -4,6 +4,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { JobChanger } from '../../services/api/use-cases/change-job.ts';
 import { ClaimedJobs } from '../../services/api/use-cases/claimed-jobs.ts';
 import { JobClaimer } from '../../services/api/use-cases/claim-jobs.ts';
 import { JobReporter } from '../../services/api/use-cases/report-jobs.ts';
@@ -91,6 +92,11 @@ const discard: Mover['move'] = async ({ parts }, jobId) => {
   const carrier = new BulkCarrier({ ...parts, mover: new JobMover(parts) });
   const carried = await carrier.carryOut(bulkOperation({ verb: 'discard' }), [{ at: FAKE_START, jobId }]);
   assert.equal(carried.changed, 1);
+};
+
+const runNow: Mover['move'] = async ({ parts }, jobId) => {
+  const changer = new JobChanger({ ...parts, mover: new JobMover(parts) });
+  assert.ok((await changer.runNow(jobId)).ok);
 };
 
 const overdue = jobRow(COHORT, 0, { runAt: FAKE_START });
@@ -201,6 +207,13 @@ const MOVERS: readonly Mover[] = [
     job: jobRow(COHORT, 0, { status: JobStatus.enqueued, enqueuedAt: FAKE_START }),
     move: settle,
     events: [...LOOK, 'queue.oldestMessageAt', 'timers.writeDeadlines', 'queue.publish'],
+  },
+  {
+    what: 'an occurrence that waits for another, to run now',
+    job: jobRow(COHORT, 0, { runAt: FAKE_START - 1, waitsFor: 'another' }),
+    move: runNow,
+    // Rule 2: a deadline row that is due at once is written again.
+    events: ['jobs.read', 'timers.writeDeadlines', 'timers.writeDeadlines', ...ROUND, 'timers.writeDue', 'hints.send'],
   },
   {
     what: 'a discarded job',

@@ -107,14 +107,13 @@ export function needOfOperation(operation: BulkOperation, shards: number): Timer
   return { id, shard: shardOf(id, shards), notBefore: 0, dueAt: null, heldQueue: null };
 }
 
-/** A job that waits for its time goes back to the dispatcher, any other to the reaper, which settles it. */
+/** A job that waits for its time alone goes back to the dispatcher, any other to the reaper, which settles it. */
 export function repairOfJob(job: CheckedJob, now: EpochMs): Repair {
   const { jobId, shard, queue, priority, attempt, runAt, status, waitsFor } = job;
-  if (status === JobStatus.scheduled && (waitsFor === null || runAt > now)) {
-    const entry = { jobId, shard, queue, priority, attempt, runAt: Math.max(runAt, now), direct: false };
-    return { table: 'due', entry };
-  }
-  return lookSoon(jobId, shard, now);
+  if (status !== JobStatus.scheduled) return lookSoon(jobId, shard, now);
+  if (waitsFor !== null) return lookSoon(jobId, shard, Math.max(runAt, now));
+  const entry = { jobId, shard, queue, priority, attempt, runAt: Math.max(runAt, now), direct: false };
+  return { table: 'due', entry };
 }
 
 /** The reaper settles it: the end of a finished job is recorded then, an operation goes on. */

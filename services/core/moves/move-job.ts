@@ -5,21 +5,31 @@ import type { EpochMs, Moment } from '../domain/time.ts';
 import type { RoundOutcome, Rounds } from '../rounds/rounds.ts';
 import type { Timers } from '../timers/timers.ts';
 import { dueEntryOf } from './end-attempt.ts';
+import type { OverlapQueue } from './overlap-queue.ts';
 
 export type MoveOutcome =
   { readonly kind: 'moved'; readonly row: JobRow } | Exclude<RoundOutcome, { readonly kind: 'applied' }>;
 
-/** Moves a job's time from outside (PATCH, run now, replay), alone or in bulk. The due row is written first, as everywhere. */
+/**
+ * Moves a job's time from outside (PATCH, run now, replay), alone or in bulk. The due row is written first, as everywhere, but for
+ * an occurrence that waits for another: any due row starts it, also where the change never lands, so a deadline row looks after
+ * it until the change stands.
+ */
 export class JobMover {
   readonly #rounds: Rounds;
   readonly #timers: Timers;
+  readonly #overlaps: Pick<OverlapQueue, 'isBlocked' | 'release'>;
 
-  constructor(parts: { rounds: Rounds; timers: Timers }) {
+  constructor(parts: { rounds: Rounds; timers: Timers; overlaps: Pick<OverlapQueue, 'isBlocked' | 'release'> }) {
     this.#rounds = parts.rounds;
     this.#timers = parts.timers;
+    this.#overlaps = parts.overlaps;
   }
 
-  /** @param row as read for the decision. Throws StoreError when the timer could not be written; nothing changed then. */
+  /**
+   * @param row as read for the decision. Throws StoreError when a timer could not be written: nothing changed then, or what did has
+   * the timer that was written before.
+   */
   async move(row: JobRow, wanted: Change | Replay): Promise<MoveOutcome> {
     const armed = await this.#arm(row, wanted);
     const operation = armed === null ? wanted : withRunAt(wanted, armed.runAt);
@@ -28,9 +38,10 @@ export class JobMover {
     if (armed !== null) await this.#timers.afterRound(armed.chosenAt, [row]);
     if (outcome.kind === 'unknown') return outcome;
     const after = rowAfter(row, operation);
-    if (armed !== null) {
+    if (armed !== null || (await this.#needsOtherRow(row, wanted))) {
       if (operation.edge === 'change') this.#timers.left(row);
-      this.#timers.hint([dueEntryOf(after, after.runAt)]);
+      if (waits(row)) await this.#overlaps.release(after);
+      else this.#timers.hint([dueEntryOf(after, after.runAt)]);
     }
     return { kind: 'moved', row: after };
   }
@@ -41,8 +52,19 @@ export class JobMover {
   ): Promise<{ readonly chosenAt: Moment; readonly runAt: EpochMs } | null> {
     const runAt = wanted.edge === 'replay' ? wanted.runAt : newDueTime(row, wanted);
     if (runAt === null) return null;
+    if (waits(row)) {
+      const { jobId, shard } = row;
+      const armed = await this.#timers.armDeadlines([{ jobId, shard, at: runAt, publishedAt: null }]);
+      return { chosenAt: armed.chosenAt, runAt: armed.entries[0]?.at ?? runAt };
+    }
     const armed = await this.#timers.armDue([dueEntryOf(rowAfter(row, wanted), runAt)]);
     return { chosenAt: armed.chosenAt, runAt: armed.entries[0]?.runAt ?? runAt };
+  }
+
+  /** Another priority gives no occurrence its turn; the due row of one that had it is of the former priority. */
+  async #needsOtherRow(row: JobRow, wanted: Change | Replay): Promise<boolean> {
+    if (wanted.edge === 'replay' || wanted.changes.priority === undefined) return false;
+    return !(await this.#overlaps.isBlocked(row));
   }
 }
 
@@ -54,7 +76,12 @@ function withRunAt(operation: Change | Replay, runAt: EpochMs): Change | Replay 
 
 /** The due row carries the priority too, so it is written again when either changes. */
 function newDueTime(row: JobRow, { changes }: Change): EpochMs | null {
-  return changes.runAt ?? (changes.priority === undefined ? null : row.runAt);
+  return changes.runAt ?? (changes.priority === undefined || waits(row) ? null : row.runAt);
+}
+
+/** Perhaps: whether its turn has come, its predecessor tells. */
+function waits({ status, waitsFor }: JobRow): boolean {
+  return status === JobStatus.scheduled && waitsFor !== null;
 }
 
 function rowAfter(row: JobRow, operation: Change | Replay): JobRow {
