@@ -44,6 +44,13 @@ describe('a heartbeat', () => {
     }
   });
 
+  it('is accepted right after the claim also where the clock of the api is seconds ahead', async () => {
+    const { heartbeat, clock, row } = bench({}, -2.3 * SECOND_MS);
+    clock.step({ wallMs: 2 * SECOND_MS });
+    assert.deepEqual(await heartbeat(), alive(FAKE_START + LEASE_MS));
+    assert.equal(row().leaseUntil, FAKE_START + LEASE_MS);
+  });
+
   it('is refused past the time limit, heard of before or not, and keeps nothing alive', async () => {
     for (const heard of [false, true]) {
       const { heartbeat, clock, row } = bench({ heard, leaseUntil: FAKE_START + TIMEOUT_MS + LEASE_MS });

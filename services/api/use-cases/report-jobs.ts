@@ -95,7 +95,7 @@ export class JobReporter {
       const isOurs = row.status === JobStatus.running && row.attempt === attempt;
       // Lost on that for certain: what a clock may be the reason of is asked only where nothing else is.
       if (isOurs && row.cancelRequested !== cancelRequested) continue;
-      if (isOurs && holdsLater(row, leaseUntil, clock.now()))
+      if (isOurs && holdsLater(row, leaseMs, clock.now()))
         return ok({ ...answer, leaseUntil: row.leaseUntil ?? leaseUntil });
       telemetry.count('punctual_stale_reports_total', { queue: row.queue, call: 'heartbeat' });
       return refused(attemptRefused(row, attempt));
@@ -213,19 +213,12 @@ function decide(
 }
 
 /**
- * A heartbeat that lost although the attempt stands: its lease reaches at least as far already, by another heartbeat or,
- * right after the claim, by the clock of another node.
+ * A heartbeat that lost although the attempt stands: its lease reaches at least as far already, by another heartbeat or, right after
+ * the claim, by the clock of another node; or its time limit is over. Our clock may be off by seconds: it tells which of both is nearer.
  */
-function holdsLater(row: JobRow, leaseUntil: EpochMs, now: EpochMs): boolean {
-  return (
-    row.leaseUntil !== null &&
-    row.leaseUntil >= leaseUntil - CLOCKS_APART_MS &&
-    row.deadlineAt !== null &&
-    row.deadlineAt > now
-  );
+function holdsLater({ leaseUntil, deadlineAt }: JobRow, leaseMs: number, now: EpochMs): boolean {
+  return leaseUntil !== null && deadlineAt !== null && now - (leaseUntil - leaseMs) < deadlineAt - now;
 }
-
-const CLOCKS_APART_MS = SECOND_MS;
 
 function sameReport(report: Ending, end: AttemptEnd): boolean {
   return report.kind !== 'failed' || end.error === report.error.toWellFormed();
