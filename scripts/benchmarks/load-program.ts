@@ -2,6 +2,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { answerQuestions } from './child-program.ts';
+import type { Priority } from '../../services/client/index.ts';
 import { KeepAliveConnection } from './keep-alive-connection.ts';
 
 /** When the jobs are due: one moment for all, each at a random moment of a span, so long after its POST, or now. */
@@ -18,6 +19,7 @@ export interface Batches {
   readonly batchJobs: number;
   readonly concurrency: number;
   readonly due: Due;
+  readonly priority?: Priority;
 }
 
 export interface Singles {
@@ -34,6 +36,7 @@ export interface Steady {
   readonly jobsPerS: number;
   readonly seconds: number;
   readonly due: Due;
+  readonly priority?: Priority;
 }
 
 export interface Sequence {
@@ -69,7 +72,7 @@ export type LoadMethods = typeof loadMethods;
 
 /** Throws when any item is not accepted. */
 async function postBatches(load: Batches): Promise<Posted> {
-  const { apiUrl, queues, jobs, seconds = Infinity, batchJobs, concurrency, due } = load;
+  const { apiUrl, queues, jobs, seconds = Infinity, batchJobs, concurrency, due, priority } = load;
   const jobIds: string[] = [];
   let asked = 0;
   let batches = 0;
@@ -81,7 +84,9 @@ async function postBatches(load: Batches): Promise<Posted> {
       const count = Math.min(batchJobs, jobs - first);
       asked += count;
       const queue = queues[batches++ % queues.length] ?? '';
-      const items = Array.from({ length: count }, (_, index) => jobText(queue, first + index, due));
+      const items = Array.from({ length: count }, (_, index) =>
+        jobText({ queue, index: first + index, due, priority }),
+      );
       const { status, body } = await connection.post('/jobs/batch', `{"jobs":[${items.join(',')}]}`);
       const results =
         status === 200 ? (JSON.parse(body) as { results: { status: number; job_id: string }[] }).results : [];
@@ -105,14 +110,15 @@ async function postSingles(load: Singles): Promise<Posted> {
   const end = startedAt + seconds * 1_000;
   let asked = 0;
   await withConnections(apiUrl, concurrency, async (connection) => {
-    while (performance.now() < end) jobIds.push(await postJob(connection, nextQueue(queues, asked), asked++, due));
+    while (performance.now() < end)
+      jobIds.push(await postJob(connection, { queue: nextQueue(queues, asked), index: asked++, due }));
   });
   return { jobIds, seconds: (performance.now() - startedAt) / 1_000 };
 }
 
 /** At the rate, whether or not the earlier ones are answered; what finds no free connection is posted late. */
 async function postSteadily(load: Steady): Promise<Posted> {
-  const { apiUrl, queues, jobsPerS, seconds, due } = load;
+  const { apiUrl, queues, jobsPerS, seconds, due, priority } = load;
   const jobIds: string[] = [];
   const jobs = Math.round(jobsPerS * seconds);
   const startedAt = performance.now();
@@ -123,7 +129,7 @@ async function postSteadily(load: Steady): Promise<Posted> {
         await sleep(STEADY_LOOK_MS);
         continue;
       }
-      jobIds.push(await postJob(connection, nextQueue(queues, asked), asked++, due));
+      jobIds.push(await postJob(connection, { queue: nextQueue(queues, asked), index: asked++, due, priority }));
     }
   });
   return { jobIds, seconds: (performance.now() - startedAt) / 1_000 };
@@ -135,7 +141,7 @@ async function postSequence({ apiUrl, queue, jobs, pauseMs }: Sequence): Promise
   await withConnections(apiUrl, 1, async (connection) => {
     for (let index = 0; index < jobs; index += 1) {
       sentAt.push(performance.timeOrigin + performance.now());
-      jobIds.push(await postJob(connection, queue, index, 'now'));
+      jobIds.push(await postJob(connection, { queue, index, due: 'now' }));
       await sleep(pauseMs);
     }
   });
@@ -155,8 +161,15 @@ async function withConnections(
   }
 }
 
-async function postJob(connection: KeepAliveConnection, queue: string, index: number, due: Due): Promise<string> {
-  const { status, body } = await connection.post('/jobs', jobText(queue, index, due));
+interface OneJob {
+  readonly queue: string;
+  readonly index: number;
+  readonly due: Due;
+  readonly priority?: Priority | undefined;
+}
+
+async function postJob(connection: KeepAliveConnection, job: OneJob): Promise<string> {
+  const { status, body } = await connection.post('/jobs', jobText(job));
   // Parsing all of it would cost more than sending it did.
   const jobId = /"job_id":"([^"]+)"/.exec(body)?.[1];
   if (status !== 201 || jobId === undefined) throw new Error(`a job was not accepted: ${status} ${body.slice(0, 500)}`);
@@ -167,8 +180,8 @@ function nextQueue(queues: readonly string[], index: number): string {
   return queues[index % queues.length] ?? '';
 }
 
-function jobText(queue: string, index: number, due: Due): string {
-  return `{"queue":"${queue}"${dueText(due)},"payload":{"order":"${String(index).padStart(8, '0')}","note":"${FILLER}","n":[1,2,3]}}`;
+function jobText({ queue, index, due, priority = 'normal' }: OneJob): string {
+  return `{"queue":"${queue}","priority":"${priority}"${dueText(due)},"payload":{"order":"${String(index).padStart(8, '0')}","note":"${FILLER}","n":[1,2,3]}}`;
 }
 
 function dueText(due: Due): string {

@@ -49,9 +49,11 @@ export interface Stage {
   /** Attempts that ended so far, as the api and the reaper count them. */
   readonly endedCount: () => Promise<number>;
   readonly read: () => Promise<Reading>;
-  /** Peak resident memory by process, in MB, since it started. */
+  /** Peak resident memory by process, in MB, since it started; of one that was killed and started again that of both. */
   readonly peakRssMb: () => Record<string, number>;
   readonly rssMb: () => Record<string, number>;
+  /** SIGKILL, and another one in its place at once. */
+  readonly killDispatcher: () => Promise<void>;
 }
 
 const SERVICES = ['api', 'dispatcher', 'reaper'] as const;
@@ -99,11 +101,11 @@ export async function withStage<T>(options: StageOptions, play: (stage: Stage) =
   try {
     await client.connect();
     progress(`• starting api, dispatcher, reaper, ${workers} worker processes and the load program`);
-    for (const [index, service] of SERVICES.entries()) {
-      const metricsPort = metricsPorts[index] ?? 0;
-      const logFile = join(logs, `${service}.log`);
-      services.push(await startService({ name: service, environment, metricsPort, logFile }));
-    }
+    const start = (service: (typeof SERVICES)[number]): Promise<ServiceProcess> => {
+      const metricsPort = metricsPorts[SERVICES.indexOf(service)] ?? 0;
+      return startService({ name: service, environment, metricsPort, logFile: join(logs, `${service}.log`) });
+    };
+    for (const service of SERVICES) services.push(await start(service));
     const workerArgs = ['--api', apiUrl, '--nats', natsServers().join(','), '--queues', queues.join(',')];
     const workerPrograms = Array.from({ length: workers }, (_, index) =>
       startChild<WorkerMethods>(workers === 1 ? 'worker' : `worker ${index + 1}`, 'worker-program.ts', [
@@ -113,9 +115,12 @@ export async function withStage<T>(options: StageOptions, play: (stage: Stage) =
     );
     const load = startChild<LoadMethods>('load program', 'load-program.ts');
     children.push(...workerPrograms, load);
-    const measured = [...services, ...children, ...serverProcesses()];
+    const others = [...children, ...serverProcesses()];
+    const measured = () => [...services, ...others];
     const metricsUrls = services.map(({ metricsUrl }) => metricsUrl);
-    const rss = (of: (pid: number) => number) => Object.fromEntries(measured.map((each) => [each.name, of(each.pid)]));
+    const rss = (of: (pid: number) => number) =>
+      Object.fromEntries(measured().map((each) => [each.name, of(each.pid)]));
+    let killedPeakMb = 0;
     await allShardsTaken(metricsUrls.slice(1));
     return await play({
       apiUrl,
@@ -136,11 +141,23 @@ export async function withStage<T>(options: StageOptions, play: (stage: Stage) =
           countRounds(metricsUrls),
           countStatements(client, name),
         ]);
-        const cpuS = Object.fromEntries(measured.map((each) => [each.name, cpuSeconds(each.pid)]));
+        const cpuS = Object.fromEntries(measured().map((each) => [each.name, cpuSeconds(each.pid)]));
         return { at: performance.now(), cpuS, rounds, reads, writes };
       },
-      peakRssMb: () => rss(peakRssMb),
+      peakRssMb: () => {
+        const peaks = rss(peakRssMb);
+        return { ...peaks, dispatcher: Math.max(peaks['dispatcher'] ?? 0, killedPeakMb) };
+      },
       rssMb: () => rss(rssMb),
+      killDispatcher: async () => {
+        const index = SERVICES.indexOf('dispatcher');
+        const killed = services[index];
+        if (killed === undefined) throw new Error('there is no dispatcher');
+        killedPeakMb = Math.max(killedPeakMb, peakRssMb(killed.pid));
+        process.kill(killed.pid, 'SIGKILL');
+        await killed.ended;
+        services[index] = await start('dispatcher');
+      },
     });
   } finally {
     await Promise.all(children.map((child) => child.stop()));

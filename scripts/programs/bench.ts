@@ -4,6 +4,7 @@ import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
 import { benchBurst, type BurstOptions } from '../benchmarks/burst.ts';
 import { benchCreate } from '../benchmarks/create.ts';
+import { benchFlood, FLOOD_PARTS } from '../benchmarks/flood.ts';
 import { benchIdle, benchImmediate } from '../benchmarks/immediate.ts';
 import { benchLag } from '../benchmarks/lag.ts';
 import { measureRawRates, type RawRates } from '../benchmarks/raw-rates.ts';
@@ -32,6 +33,12 @@ seconds per 1,000 jobs and peak memory by process.
                --count <n> (10000)  --timetables <n> different expressions and zones that name the minute (100)
   lag        start lag on an idle machine: 300 jobs posted ahead and due at random moments over 60 s, then 100 jobs with
              delay_s 1 (about 2 minutes)
+  flood      very many jobs of one queue due in the same second, and a trickle in five others: with a rate (its dispatcher
+             is killed in the middle), without, overdue in a queue that was paused (a third of them, at ten times the
+             rate), and as low jobs under a trickle of high ones: others_lag_p99_ms, flooded_per_s (of the first part),
+             rss_max_mb (the dispatcher's), lost, doubled
+               --jobs <n> (300000)  --rate <per s> (50)  --trickle <per s> (20)  --seconds <n> (60): of the limited part
+               --part limited|unlimited|paused|priorities: only this one
   idle       what everything takes while nothing is to be done            --seconds <n> (30)
 
   --runs <n>               so many times, and the median of each figure (1)
@@ -54,6 +61,8 @@ const OPTIONS = {
   waiting: { type: 'string' },
   count: { type: 'string' },
   timetables: { type: 'string' },
+  trickle: { type: 'string' },
+  part: { type: 'string' },
   compare: { type: 'boolean' },
   runs: { type: 'string' },
   workers: { type: 'string' },
@@ -70,7 +79,7 @@ function parse() {
   return parseArgs({ allowPositionals: true, options: OPTIONS });
 }
 
-type Numbered = Exclude<keyof typeof OPTIONS, 'compare' | 'json' | 'help'>;
+type Numbered = Exclude<keyof typeof OPTIONS, 'part' | 'compare' | 'json' | 'help'>;
 
 /** Throws when the option is no whole number from 1. */
 function numberOf<Fallback extends number | undefined>(values: Values, name: Numbered, fallback: Fallback) {
@@ -111,6 +120,17 @@ const SCENARIOS: Readonly<Record<string, (values: Values) => Play>> = {
     return (stage) => benchSchedules({ ...stage, count, timetables });
   },
   lag: () => benchLag,
+  flood: (values) => {
+    const flood = {
+      jobs: numberOf(values, 'jobs', 300_000),
+      ratePerS: numberOf(values, 'rate', 50),
+      tricklePerS: numberOf(values, 'trickle', 20),
+      seconds: numberOf(values, 'seconds', 60),
+      parts: FLOOD_PARTS.filter((part) => values.part === undefined || part === values.part),
+    };
+    if (flood.parts.length === 0) throw new Error(`--part must be one of ${FLOOD_PARTS.join(', ')}`);
+    return (stage) => benchFlood({ ...stage, ...flood });
+  },
   idle: (values) => {
     const seconds = numberOf(values, 'seconds', 30);
     return (stage) => benchIdle({ ...stage, seconds });

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describe, it } from 'node:test';
 import type { BurstResult } from '../../scripts/benchmarks/burst.ts';
+import type { FloodResult } from '../../scripts/benchmarks/flood.ts';
 import type { RawRates } from '../../scripts/benchmarks/raw-rates.ts';
 import { ROOT } from '../../scripts/embedded/settings.ts';
 
@@ -38,9 +39,24 @@ describe('scripts/bench', () => {
     }
   });
 
+  it('flood --json: what a queue holds makes no other late, obeys its rate, and comes whole through a kill', async () => {
+    const { code, output } = await bench('flood --jobs 900 --rate 50 --seconds 14 --raw-seconds 1 --json'.split(' '));
+    assert.equal(code, 0, output);
+    const report = JSON.parse(output) as FloodResult;
+    assert.deepEqual([report.lost, report.doubled], [0, 0], output);
+    const { limited, unlimited, paused, priorities } = report.by_part;
+    assert.ok(limited !== undefined && unlimited !== undefined && paused !== undefined && priorities !== undefined);
+    assert.deepEqual([limited.jobs, unlimited.jobs, paused.jobs, priorities.jobs], [900, 900, 300, 900]);
+    // Within the promise, on a machine that does much besides.
+    assert.ok(report.others_lag_p99_ms <= 10_000 && limited.takeover_lag_max_ms <= 20_000, output);
+    assert.ok(limited.flooded_per_s <= 1.3 * 50 && limited.flooded_per_s >= 0.7 * 50, output);
+    assert.ok(report.rss_max_mb > 0, output);
+  });
+
   it('prints what it can do, and refuses what it cannot', async () => {
     assert.match((await bench(['--help'])).output, /^usage: scripts\/bench <scenario>/);
     assert.equal((await bench(['bursts'])).code, 2);
     assert.equal((await bench(['burst', '--jobs', 'many'])).code, 1);
+    assert.equal((await bench(['flood', '--part', 'half'])).code, 1);
   });
 });

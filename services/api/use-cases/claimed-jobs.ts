@@ -4,8 +4,10 @@ import type { EpochMs } from '../../core/domain/time.ts';
 
 /** What this process knows of an attempt it handed out: enough to serve its heartbeats and report without a read. */
 export interface ClaimedAttempt {
-  readonly job: Pick<JobRow, 'jobId' | 'queue' | 'priority' | 'runAt' | 'scheduledFor' | 'leaseS' | 'timeoutS'> &
-    Partial<Pick<JobRow, 'onOverlap'>>;
+  readonly job: Pick<
+    JobRow,
+    'jobId' | 'queue' | 'priority' | 'runAt' | 'scheduledFor' | 'leaseS' | 'timeoutS' | 'onOverlap'
+  >;
   readonly startedAt: EpochMs;
   readonly deadlineAt: EpochMs;
 }
@@ -19,16 +21,7 @@ export class ClaimedJobs {
   remember(row: ClaimedAttempt['job'], attempt: number, startedAt: EpochMs): ClaimedAttempt {
     const { jobId, queue, priority, runAt, scheduledFor, leaseS, timeoutS, onOverlap } = row;
     const claimed: ClaimedAttempt = {
-      job: {
-        jobId,
-        queue,
-        priority,
-        runAt,
-        scheduledFor,
-        leaseS,
-        timeoutS,
-        ...(onOverlap !== undefined && { onOverlap }),
-      },
+      job: { jobId, queue, priority, runAt, scheduledFor, leaseS, timeoutS, onOverlap },
       startedAt,
       deadlineAt: startedAt + timeoutS * 1000,
     };

@@ -27,6 +27,7 @@ export type JobTerms = Pick<
   | 'traceparent'
   | 'expiresAt'
   | 'enqueuedAt'
+  | 'onOverlap'
 >;
 
 /** What the history keeps of a job once it is over: a fifth of the row's columns, and no payload. */

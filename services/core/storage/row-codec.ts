@@ -84,7 +84,7 @@ export function encodeJob(job: JobRow): { readonly isPlain: boolean; readonly va
 export const TERMS_COLUMNS: readonly string[] = [
   ...['job_id', 'queue', 'priority', 'payload', 'payload_bytes', 'labels', 'idempotency_key', 'run_at'],
   ...['scheduled_for', 'shard', 'status', 'attempt', 'max_attempts', 'timeout_s', 'lease_s', 'traceparent'],
-  ...['expires_at', 'enqueued_at'],
+  ...['expires_at', 'enqueued_at', 'on_overlap'],
 ];
 
 /** The columns of JobState. */
@@ -142,6 +142,7 @@ export function decodeTerms(row: Row): JobTerms {
     traceparent: textOrNull(row, 'traceparent'),
     expiresAt: timeOrNull(row, 'expires_at'),
     enqueuedAt: timeOrNull(row, 'enqueued_at'),
+    onOverlap: textOrNull(row, 'on_overlap') as OnOverlap | null,
   };
 }
 
@@ -166,7 +167,6 @@ export function decodeJob(row: Row): JobRow {
     progress: textOrNull(row, 'progress'),
     reason: textOrNull(row, 'reason'),
     scheduleId: textOrNull(row, 'schedule_id'),
-    onOverlap: textOrNull(row, 'on_overlap') as OnOverlap | null,
     waitsFor: textOrNull(row, 'waits_for'),
     slotUntil: timeOrNull(row, 'slot_until'),
     createToken: text(row, 'create_token'),
