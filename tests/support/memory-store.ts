@@ -159,6 +159,8 @@ export class MemoryStores {
   readonly heldRows = new Map<string, Map<string, DueEntry>>();
   readonly heldHours = new Map<string, HeldHour>();
   readonly heldPositions = new Map<string, HeldPosition>();
+  #positionWrites = 0;
+  readonly #positionWrittenAs = new Map<string, number>();
   readonly waitingTallies = new Map<string, WaitingTally>();
   readonly slotRows = new Map<string, RunningSlot>();
   readonly shardCounts = new Map<string, ShardQueueCounts>();
@@ -402,13 +404,16 @@ export class MemoryStores {
       this.#read('held.positions', [shard], () =>
         [...this.heldPositions.values()].filter((position) => position.shard === shard),
       ),
-    savePosition: (position) =>
-      this.#write('held.savePosition', [position], () => {
+    savePosition: (position) => {
+      // By its time of writing, as Cassandra has it: one that lands late does not take the place of a later one.
+      const writtenAs = (this.#positionWrites += 1);
+      return this.#write('held.savePosition', [position], () => {
         const key = laneKeyOf(position);
-        const before = this.heldPositions.get(key);
-        if (before === undefined || compareHeldPlaces(before.place, position.place) < 0)
-          this.heldPositions.set(key, position);
-      }),
+        if (writtenAs < (this.#positionWrittenAs.get(key) ?? 0)) return;
+        this.#positionWrittenAs.set(key, writtenAs);
+        this.heldPositions.set(key, position);
+      });
+    },
   };
 
   #rowsOf(jobIds: readonly string[]): ReadonlyMap<string, JobRow> {

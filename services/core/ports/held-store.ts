@@ -47,6 +47,6 @@ export interface HeldStore {
   /** Deletes all rows of the hour, then the mark that it has some. */
   drop(hour: HeldHour): Promise<void>;
   positions(shard: number): Promise<readonly HeldPosition[]>;
-  /** Registers that only move forward. */
+  /** Of several the one that was called last stands, by the callers' clocks: it may also move back. Throws StoreError. */
   savePosition(position: HeldPosition): Promise<void>;
 }

@@ -29,9 +29,8 @@ const READ_HOURS = `SELECT queue, priority, hour FROM held_queues WHERE shard = 
 
 const DROP_HOUR = `DELETE FROM held_queues WHERE shard = ? AND queue = ? AND priority = ? AND hour = ?`;
 
-/** The write's timestamp is the position itself, so that of two saves the further one stands, whoever came last. */
 const SAVE_POSITION = `
-  INSERT INTO held_positions (shard, queue, priority, run_at, job_id) VALUES (?, ?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?`;
+  INSERT INTO held_positions (shard, queue, priority, run_at, job_id) VALUES (?, ?, ?, ?, ?) USING TTL ?`;
 
 const READ_POSITIONS = `SELECT queue, priority, run_at, job_id FROM held_positions WHERE shard = ?`;
 
@@ -50,7 +49,6 @@ export const HELD_STATEMENTS: readonly string[] = [
 
 /** A lane at which nothing moved for so long begins anew: it only costs reads. */
 const POSITION_KEPT_S = (30 * DAY_MS) / SECOND_MS;
-const MICROS_PER_MS = 1_000;
 
 export function writeHeld(row: DueEntry): Bound {
   const { shard, queue, priority, runAt, jobId, attempt } = row;
@@ -90,8 +88,7 @@ export function dropHour(hour: HeldHour): Bound {
 
 export function savePosition({ shard, queue, priority, place }: HeldPosition): Bound {
   const { runAt, jobId } = place;
-  const at = runAt * MICROS_PER_MS + microsOf(jobId);
-  return { cql: SAVE_POSITION, values: [shard, queue, priority, timestamp(runAt), jobId, at, POSITION_KEPT_S] };
+  return { cql: SAVE_POSITION, values: [shard, queue, priority, timestamp(runAt), jobId, POSITION_KEPT_S] };
 }
 
 export function readPositions(shard: number): Bound {
@@ -105,18 +102,3 @@ function hourValues({ shard, queue, priority, hour }: HeldHour): unknown[] {
 function placeValues({ runAt, jobId }: HeldPlace): unknown[] {
   return [timestamp(runAt), jobId];
 }
-
-/**
- * 0 to 999, never less for a later id: jobs of one millisecond are told apart by the first random characters of their ids. Of
- * writes with the same timestamp the one with the larger value stands, which is the later place too.
- */
-function microsOf(jobId: string): number {
-  const digit = (index: number): number => ALPHABET.indexOf(jobId.charAt(index)) + 1;
-  const base = ALPHABET.length + 1;
-  const place = (KINDS.indexOf(jobId.charAt(0)) * base + digit(2)) * base + digit(3);
-  return Math.floor(place * (MICROS_PER_MS / (KINDS.length * base ** 2)));
-}
-
-/** What ids begin with, and what they are made of, both in their order. */
-const KINDS = 'js';
-const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';
