@@ -51,8 +51,12 @@ export async function runService(name: ServiceName, compose: Compose): Promise<v
   await start(configOf(name), compose);
 }
 
-/** Node's heap grows far beyond what is in use before it is collected; many processes share a machine with the stores. */
-const HEAP_FLAGS = ['--optimize-for-size', '--max-semi-space-size=4'];
+/**
+ * Node's heap grows far beyond what is in use before it is collected, and many processes share a machine with the stores: so it
+ * grows by a quarter of what is in use at a time. Measured in a burst (MB resident, CPU ms a job, of the api): Node's own way 460 and
+ * 0.4, this 300 and 0.55, `--optimize-for-size` 167 and 1.3.
+ */
+const HEAP_FLAGS = ['--heap-growing-percent=25', '--max-semi-space-size=8'];
 
 async function start({ config, settings, warnings }: LoadedConfig, compose: Compose): Promise<void> {
   const { service, memberId, logLevel } = config;
