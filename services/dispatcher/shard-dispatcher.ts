@@ -86,7 +86,7 @@ export class ShardDispatcher {
     this.#measure();
     const now = this.#parts.clock.now();
     if (now - this.#savedAt >= CURSOR_SAVE_EVERY_MS) await this.savePositions();
-    if (now - this.#droppedAt < HELD_DROP_EVERY_MS || this.#isClosed) return;
+    if (now - this.#droppedAt < HELD_DROP_EVERY_MS || this.#hasClosed()) return;
     this.#droppedAt = now;
     await this.#parts.work.held.dropDrained(this.shard, this.#saved);
   }
@@ -143,18 +143,23 @@ export class ShardDispatcher {
 
   /** Saves the cursor, and where the held rows stand. Throws StoreError. */
   async savePositions(): Promise<void> {
-    if (this.#isClosed) return;
+    if (this.#hasClosed()) return;
     const { clock, cursors, work } = this.#parts;
     const position = this.#scanner.position();
     this.#savedAt = clock.now();
     await work.held.savePositions(this.shard, position);
-    if (position <= this.#saved || this.#isClosed) return;
+    if (position <= this.#saved || this.#hasClosed()) return;
     await cursors.save('dispatch', this.shard, position);
     this.#saved = position;
   }
 
   #holds(): boolean {
-    return !this.#isClosed && this.#parts.holds(this.shard);
+    return !this.#hasClosed() && this.#parts.holds(this.shard);
+  }
+
+  /** Asked again after every await. */
+  #hasClosed(): boolean {
+    return this.#isClosed;
   }
 
   async #read(): Promise<void> {

@@ -246,7 +246,7 @@ function wordOf(value: unknown): string {
   const { bucket, from, to, shard, queue, priority, place } = value as Partial<Record<string, unknown>>;
   if (queue !== undefined) {
     const where = place === undefined ? '' : ` at ${wordOf(place)}`;
-    return `shard ${String(shard)} ${String(queue)} ${String(priority)}${where}`;
+    return `shard ${String(shard)} ${queue as string} ${String(priority)}${where}`;
   }
   if (bucket !== undefined) return `shard ${String(shard)} ${clockText(from)}-${clockText(to)}`;
   return '{}';

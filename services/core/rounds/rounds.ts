@@ -201,7 +201,8 @@ class CohortRounds<Operation, Row, Columns> {
         const rows = await this.#readSerial(unread);
         for (const pending of unread) {
           const row = rows.get(pending.id);
-          pending.answer(this.#isMarked(pending, row) ? { kind: 'applied', row } : { kind: 'lost', row: row ?? null });
+          if (row !== undefined && this.#bearsMark(pending, row)) pending.answer({ kind: 'applied', row });
+          else pending.answer({ kind: 'lost', row: row ?? null });
         }
         return;
       } catch (cause) {
@@ -247,7 +248,7 @@ class CohortRounds<Operation, Row, Columns> {
     const again: Pending<Operation, Row>[] = [];
     for (const pending of batch) {
       const row = rows.get(pending.id);
-      if (this.#isMarked(pending, row)) pending.answer({ kind: 'applied', row });
+      if (row !== undefined && this.#bearsMark(pending, row)) pending.answer({ kind: 'applied', row });
       else again.push(pending);
     }
     return again;
@@ -283,8 +284,8 @@ class CohortRounds<Operation, Row, Columns> {
     return msBetween(pending.submittedAt, this.#clock.monotonic()) > pending.deadlineMs;
   }
 
-  #isMarked({ operation }: Pending<Operation, Row>, row: Row | undefined): row is Row {
-    return row !== undefined && this.#rules.bearsMark(operation, row);
+  #bearsMark({ operation }: Pending<Operation, Row>, row: Row): boolean {
+    return this.#rules.bearsMark(operation, row);
   }
 
   #readSerial(batch: readonly Pending<Operation, Row>[]): Promise<ReadonlyMap<string, Row>> {
