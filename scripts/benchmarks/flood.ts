@@ -298,6 +298,8 @@ function ratePerS(flood: readonly Start[], watched: Span, takeover: Span | null)
   const span = { from: watched.from + STEADY_AFTER_MS, to: Math.min(watched.to, last) };
   const isWithin = (at: number, { from, to }: Span): boolean => at >= from && at < to;
   const isCounted = (at: number): boolean => isWithin(at, span) && (takeover === null || !isWithin(at, takeover));
-  const countedMs = span.to - span.from - (takeover === null ? 0 : takeover.to - takeover.from);
+  const takeoverMs =
+    takeover === null ? 0 : Math.max(0, Math.min(span.to, takeover.to) - Math.max(span.from, takeover.from));
+  const countedMs = span.to - span.from - takeoverMs;
   return (flood.filter(({ startedAt }) => isCounted(startedAt)).length / countedMs) * 1_000;
 }
