@@ -59,7 +59,7 @@ export async function composeUseCases(context: ServiceContext, lay: LayFoundatio
   const cohorts = new OpenCohorts({ clock, random, shards: writeShards, size: config.cohortSize });
   const reader = stores.jobs;
   const { history, keys, operations, audit } = stores;
-  const keyed = new KeyedCalls(keys);
+  const keyed = new KeyedCalls(keys, clock);
   const claimed = new ClaimedJobs();
   const shards = writeShards;
   const index = new JobIndex({ timerStore: stores.timers, history, shards });

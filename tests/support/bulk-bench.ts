@@ -40,7 +40,7 @@ export function bulkBench(options: CoreBenchOptions = {}) {
     ...core.parts,
     store: stores.operations,
     register: new OperationRegister({ store: stores.operations, clock, random }),
-    keyed: new KeyedCalls(stores.keys),
+    keyed: new KeyedCalls(stores.keys, clock),
     audit: stores.audit,
     shards: SHARDS,
   });

@@ -171,7 +171,13 @@ export function jobCreator({ parts, stores }: Pick<CoreBench, 'parts' | 'stores'
   const { clock } = parts;
   const cohorts = new OpenCohorts({ clock, random, shards: SHARDS_DEFAULT, size: COHORT_SIZE });
   const writer = new JobWriter({ ...parts, random, cohorts, shards: SHARDS_DEFAULT });
-  return new JobCreator({ ...parts, random, writer, keyed: new KeyedCalls(stores.keys), keys: stores.keys });
+  return new JobCreator({
+    ...parts,
+    random,
+    writer,
+    keyed: new KeyedCalls(stores.keys, parts.clock),
+    keys: stores.keys,
+  });
 }
 
 export type CoreBench = ReturnType<typeof coreBench>;

@@ -29,7 +29,7 @@ export function scheduleUseCases(core: CoreBench, random: Random = core.parts.ra
   const canceller = new JobCanceller(parts);
   const changer = new ScheduleChanger({ writer, finder, names, index, canceller, trail, clock });
   const lister = new ScheduleLister({ index, reader, clock });
-  const keyed = new KeyedCalls(keys);
+  const keyed = new KeyedCalls(keys, clock);
   const cohorts = new ScheduleCohorts({ random, size: COHORT_SIZE });
   return makeScheduleUseCases({
     finder,

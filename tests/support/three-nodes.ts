@@ -86,7 +86,15 @@ async function spreadOverAllNodes({ cassandraContactPoints }: ClusterServers, ke
   try {
     await client.connect();
     const replication = `{'class': 'NetworkTopologyStrategy', '${DATA_CENTER}': ${NODES}}`;
-    await client.execute(`ALTER KEYSPACE ${keyspace} WITH replication = ${replication}`);
+    // A node may be up before it has been told of the schema.
+    await until('the keyspace is known to the node that is asked', RING_LIMIT_MS, async () => {
+      try {
+        await client.execute(`ALTER KEYSPACE ${keyspace} WITH replication = ${replication}`);
+        return true;
+      } catch {
+        return undefined;
+      }
+    });
     // The only rows that there are: a read of all copies makes those that are missing.
     const all = { prepare: true, consistency: types.consistencies.all };
     await client.execute(`SELECT * FROM ${keyspace}.schema_migrations WHERE scope = 'cassandra'`, [], all);

@@ -148,6 +148,8 @@ describe('a create under a key', () => {
       for (const kind of ['answer_lost', 'request_lost'] as const) {
         const { create, stores, jobs } = bench();
         stores.failNext(method, { kind });
+        // The connection that broke is not replaced at once.
+        for (let tries = 0; tries < 3; tries += 1) stores.failNext(method, { kind: 'unavailable' });
         const first = await create(KEYED);
         assert.ok(first.ok && !first.value.replayed, `${method} ${kind}`);
         const again = await create(KEYED);

@@ -1,6 +1,9 @@
 import { createHash } from 'node:crypto';
 import { refused, type Result } from '../../core/contract/problems.ts';
 import { isScheduleId } from '../../core/domain/ids.ts';
+import { OPERATION_DEADLINE_MS, SECOND_MS } from '../../core/domain/limits.ts';
+import { msBetween } from '../../core/domain/time.ts';
+import type { Clock } from '../../core/ports/clock.ts';
 import type { JobKey, KeyStore } from '../../core/ports/key-store.ts';
 import { StoreError } from '../../core/ports/store-error.ts';
 
@@ -23,11 +26,13 @@ export interface KeyedCall<T> {
  */
 export class KeyedCalls {
   readonly #keys: KeyStore;
+  readonly #clock: Clock;
   /** Calls with one key in this process go one after the other: a key's partition takes one conditional write at a time. */
   readonly #inWork = new Map<string, Promise<unknown>>();
 
-  constructor(keys: KeyStore) {
+  constructor(keys: KeyStore, clock: Clock) {
     this.#keys = keys;
+    this.#clock = clock;
   }
 
   /** Throws StoreError when the key could not be read or written. */
@@ -57,24 +62,37 @@ export class KeyedCalls {
     }
     if (standing.written) return replay(standing);
     const { result, complete } = await write(standing);
-    if (complete) await answeredOrAgain(() => this.#keys.markWritten(standing));
+    if (complete) await this.#answered(() => this.#keys.markWritten(standing));
     return result;
   }
 
   #claim(key: Omit<JobKey, 'written'>): Promise<JobKey> {
-    return answeredOrAgain(() => this.#keys.claim({ ...key, written: false }));
+    return this.#answered(() => this.#keys.claim({ ...key, written: false }));
+  }
+
+  /**
+   * Both writes of a key come out the same when repeated: one without an answer is repeated until there is one, for a bounded time. It
+   * may be that only its connection broke, and there is no other for a moment.
+   */
+  async #answered<T>(write: () => Promise<T>): Promise<T> {
+    const startedAt = this.#clock.monotonic();
+    let unanswered: StoreError | null = null;
+    for (let tries = 0; ; tries += 1) {
+      try {
+        return await write();
+      } catch (error) {
+        if (!(error instanceof StoreError)) throw error;
+        if (error.kind === 'unknown') unanswered ??= error;
+        if (unanswered === null) throw error;
+        if (msBetween(startedAt, this.#clock.monotonic()) > OPERATION_DEADLINE_MS) throw unanswered;
+        await this.#clock.sleep(Math.min(PAUSE_MAX_MS, PAUSE_FIRST_MS * 2 ** tries));
+      }
+    }
   }
 }
 
-/** Both writes of a key come out the same when repeated; a second one without an answer is the caller's to repeat. */
-async function answeredOrAgain<T>(write: () => Promise<T>): Promise<T> {
-  try {
-    return await write();
-  } catch (error) {
-    if (!(error instanceof StoreError) || error.kind !== 'unknown') throw error;
-    return write();
-  }
-}
+const PAUSE_FIRST_MS = 50;
+const PAUSE_MAX_MS = SECOND_MS;
 
 export type KeyedRoute = `POST /${string}`;
 
