@@ -244,7 +244,7 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'a lapse is judged by the clock of the reaper',
-    seed: 7,
+    seed: 13,
     plant: {
       connections: rewritten((operation) =>
         operation.edge === 'end_attempt' && operation.clock === 'lease_passed'
@@ -302,7 +302,7 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'a key is marked as written before its job is',
-    seed: 7,
+    seed: 8,
     plant: {
       connections: (connections) =>
         withStore(connections, 'keys', (keys) => ({
