@@ -187,16 +187,6 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
     },
   },
   {
-    name: 'a claim takes whatever attempt the job has',
-    seed: 93,
-    besides: 'cohorts.apply',
-    plant: {
-      connections: rewritten((operation, { world }) =>
-        operation.edge === 'claim' ? { ...operation, attempt: attemptOf(world, operation) } : operation,
-      ),
-    },
-  },
-  {
     name: 'a cancel does not look whether the job runs',
     seed: 7,
     plant: {
