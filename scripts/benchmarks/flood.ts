@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { PunctualClient, type NewQueueSettings, type Priority } from '../../services/client/index.ts';
 import { lagsOf, type Start, startFaults } from './lags.ts';
 import type { Due } from './load-program.ts';
-import { type Stage, type StageOptions, withStage } from './stage.ts';
+import { type Stage, type StageOptions, untilStarted, withStage } from './stage.ts';
 
 export interface FloodFigures {
   /** Of the trickle in the other queues (or of the other priority) while the flood went on; without those due in a takeover. */
@@ -140,8 +140,7 @@ async function warmUp(stage: Stage, jobs: number): Promise<number> {
     concurrency: BATCHES_AT_ONCE,
     due: 'now',
   });
-  const giveUpAt = Date.now() + PATIENCE_MS;
-  while ((await stage.startCount()) < count && Date.now() < giveUpAt) await sleep(POLL_MS);
+  await untilStarted(stage, count, { mostMs: PATIENCE_MS, pollMs: POLL_MS });
   return (seconds * 1_000) / count;
 }
 
@@ -271,7 +270,7 @@ class Flood {
   }
 
   #figures(createdPerS: number, watched: Span, takeover: Span | null): PartFigures {
-    const isInTakeover = (at: number): boolean => takeover !== null && at >= takeover.from && at < takeover.to;
+    const isInTakeover = (at: number): boolean => takeover !== null && isWithin(at, takeover);
     const flood = this.#starts.filter(({ jobId }) => this.#flood.has(jobId));
     const others = this.#starts.filter((start) => !this.#flood.has(start.jobId) && start.scheduledFor <= watched.to);
     const lags = lagsOf(others.filter(({ scheduledFor }) => !isInTakeover(scheduledFor)));
@@ -292,11 +291,14 @@ class Flood {
   }
 }
 
+function isWithin(at: number, { from, to }: Span): boolean {
+  return at >= from && at < to;
+}
+
 /** From a moment after the begin to the end, or to the last start where that is before, without the takeover. */
 function ratePerS(flood: readonly Start[], watched: Span, takeover: Span | null): number {
   const last = flood.reduce((latest, { startedAt }) => Math.max(latest, startedAt), 0);
   const span = { from: watched.from + STEADY_AFTER_MS, to: Math.min(watched.to, last) };
-  const isWithin = (at: number, { from, to }: Span): boolean => at >= from && at < to;
   const isCounted = (at: number): boolean => isWithin(at, span) && (takeover === null || !isWithin(at, takeover));
   const takeoverMs =
     takeover === null ? 0 : Math.max(0, Math.min(span.to, takeover.to) - Math.max(span.from, takeover.from));

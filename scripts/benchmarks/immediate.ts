@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { coreShares } from './costs.ts';
 import { type Lags, type Start, startFaults, summarise } from './lags.ts';
-import { type Stage, type StageOptions, withStage } from './stage.ts';
+import { type Stage, type StageOptions, untilStarted, withStage } from './stage.ts';
 
 export interface ImmediateResult {
   readonly post_to_start: Lags;
@@ -73,14 +73,14 @@ export function benchIdle(options: StageOptions & { readonly seconds: number }):
 }
 
 async function postOneByOne(
-  { load, apiUrl, startCount, takeStarts }: Stage,
+  stage: Stage,
   jobs: number,
   pauseMs: number,
 ): Promise<{ jobIds: readonly string[]; sentAt: readonly number[]; starts: readonly Start[] }> {
+  const { load, apiUrl, startCount, takeStarts } = stage;
   await takeStarts();
   const before = await startCount();
   const posted = await load.ask('sequence', { apiUrl, queue: QUEUE, jobs, pauseMs });
-  const giveUpAt = Date.now() + PATIENCE_MS;
-  while ((await startCount()) < before + jobs && Date.now() < giveUpAt) await sleep(PAUSE_MS);
+  await untilStarted(stage, before + jobs, { mostMs: PATIENCE_MS, pollMs: PAUSE_MS });
   return { ...posted, starts: await takeStarts() };
 }

@@ -56,6 +56,16 @@ export interface Stage {
   readonly killDispatcher: () => Promise<void>;
 }
 
+/** Resolves when so many attempts were started since the stage stands, or after `mostMs`: the figures tell what is missing. */
+export async function untilStarted(
+  { startCount }: Pick<Stage, 'startCount'>,
+  count: number,
+  { mostMs, pollMs }: { readonly mostMs: number; readonly pollMs: number },
+): Promise<void> {
+  const giveUpAt = Date.now() + mostMs;
+  while ((await startCount()) < count && Date.now() < giveUpAt) await sleep(pollMs);
+}
+
 const SERVICES = ['api', 'dispatcher', 'reaper'] as const;
 const SHARDS_TAKEN_LIMIT_MS = 30_000;
 

@@ -4,7 +4,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Costs, costsBetween } from './costs.ts';
 import { type Lags, lagsOf, type Start, startFaults } from './lags.ts';
-import { type Stage, type StageOptions, withStage } from './stage.ts';
+import { type Stage, type StageOptions, untilStarted, withStage } from './stage.ts';
 
 export interface SteadyResult {
   readonly run: {
@@ -105,13 +105,13 @@ async function runSteadily(stage: Stage, { jobsPerS, seconds, progress }: Steady
 }
 
 /** Posts at the rate for so long, and waits until all are started. */
-async function startAll({ load, apiUrl, startCount, takeStarts }: Stage, jobsPerS: number, seconds: number) {
+async function startAll(stage: Stage, jobsPerS: number, seconds: number) {
+  const { load, apiUrl, startCount, takeStarts } = stage;
   await takeStarts();
   const before = await startCount();
   const due = { delayMs: DUE_AFTER_MS };
   const { jobIds, seconds: took } = await load.ask('steady', { apiUrl, queues: [QUEUE], jobsPerS, seconds, due });
-  const giveUpAt = Date.now() + DUE_AFTER_MS + PATIENCE_MS;
-  while ((await startCount()) < before + jobIds.length && Date.now() < giveUpAt) await sleep(POLL_MS);
+  await untilStarted(stage, before + jobIds.length, { mostMs: DUE_AFTER_MS + PATIENCE_MS, pollMs: POLL_MS });
   return { jobIds, starts: await takeStarts(), postedPerS: jobIds.length / took };
 }
 

@@ -125,17 +125,11 @@ export class HeldJobs {
 
   /** Of one shard: where each lane stands, never beyond the due rows that may still be held. Throws StoreError. */
   async savePositions(shard: number, duePosition: EpochMs): Promise<void> {
-    const { store } = this.#parts;
     const saves = this.#lanesOf(shard).flatMap((lane) => {
       const place = lane.placeToSave(duePosition);
       return place === null ? [] : [{ lane, place }];
     });
-    await Promise.all(
-      saves.map(async ({ lane, place }) => {
-        await store.savePosition({ ...lane.key, place });
-        lane.saved(place);
-      }),
-    );
+    await Promise.all(saves.map(({ lane, place }) => this.#savePlace(lane, place)));
   }
 
   /**
@@ -174,6 +168,11 @@ export class HeldJobs {
     });
   }
 
+  async #savePlace(lane: HeldLane, place: HeldPlace): Promise<void> {
+    await this.#parts.store.savePosition({ ...lane.key, place });
+    lane.saved(place);
+  }
+
   async #write(jobs: readonly DueJob[]): Promise<void> {
     const { store, clock, log } = this.#parts;
     const rows = jobs.map(({ row }) => row);
@@ -183,10 +182,7 @@ export class HeldJobs {
     lane.writes(rows);
     try {
       const back = lane.placeToGoBack(rows);
-      if (back !== null) {
-        await store.savePosition({ ...lane.key, place: back });
-        lane.saved(back);
-      }
+      if (back !== null) await this.#savePlace(lane, back);
       await store.write(rows);
       lane.wrote(rows, { acknowledged: true });
       for (const job of jobs) job.settle();

@@ -18,7 +18,10 @@ export interface Caught {
 export function promisingFirst({ besides }: PlantedFault, seeds: readonly number[]): readonly number[] {
   if (besides === undefined) return seeds;
   const strikesThere = (seed: number): boolean => drawProfile(new Chance(seed, CHAOS_STREAM)).focus === besides;
-  return [...seeds.filter(strikesThere), ...seeds.filter((seed) => !strikesThere(seed))];
+  const { true: promising = [], false: others = [] } = Object.groupBy(seeds, (seed) =>
+    strikesThere(seed) ? 'true' : 'false',
+  );
+  return [...promising, ...others];
 }
 
 /** Runs each fault's seeds in turn until one catches it; by the fault's name. */
@@ -49,14 +52,15 @@ function* ordersOf(
   seedsOf: (fault: PlantedFault) => readonly number[],
   caught: ReadonlyMap<string, Caught>,
 ): Generator<SeedOrder> {
+  const searches = PLANTED_FAULTS.map((fault) => ({ name: fault.name, seeds: seedsOf(fault) }));
   let isOver = false;
   for (let round = 0; !isOver; round += 1) {
     isOver = true;
-    for (const fault of PLANTED_FAULTS) {
-      const seed = seedsOf(fault)[round];
-      if (seed === undefined || caught.has(fault.name)) continue;
+    for (const { name, seeds } of searches) {
+      const seed = seeds[round];
+      if (seed === undefined || caught.has(name)) continue;
       isOver = false;
-      yield { seed, plant: fault.name };
+      yield { seed, plant: name };
     }
   }
 }

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { refused, type Result } from '../../core/contract/problems.ts';
+import { storePauseMs } from '../../core/domain/backoff.ts';
 import { isScheduleId } from '../../core/domain/ids.ts';
-import { OPERATION_DEADLINE_MS, SECOND_MS } from '../../core/domain/limits.ts';
+import { OPERATION_DEADLINE_MS } from '../../core/domain/limits.ts';
 import { msBetween } from '../../core/domain/time.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { JobKey, KeyStore } from '../../core/ports/key-store.ts';
@@ -77,7 +78,7 @@ export class KeyedCalls {
   async #answered<T>(write: () => Promise<T>): Promise<T> {
     const startedAt = this.#clock.monotonic();
     let unanswered: StoreError | null = null;
-    for (let tries = 0; ; tries += 1) {
+    for (let failures = 1; ; failures += 1) {
       try {
         return await write();
       } catch (error) {
@@ -85,14 +86,11 @@ export class KeyedCalls {
         if (error.kind === 'unknown') unanswered ??= error;
         if (unanswered === null) throw error;
         if (msBetween(startedAt, this.#clock.monotonic()) > OPERATION_DEADLINE_MS) throw unanswered;
-        await this.#clock.sleep(Math.min(PAUSE_MAX_MS, PAUSE_FIRST_MS * 2 ** tries));
+        await this.#clock.sleep(storePauseMs(failures));
       }
     }
   }
 }
-
-const PAUSE_FIRST_MS = 50;
-const PAUSE_MAX_MS = SECOND_MS;
 
 export type KeyedRoute = `POST /${string}`;
 

@@ -65,12 +65,9 @@ export class JobWriter {
     const { rounds, timers, waitingLimit, clock } = this.#parts;
     const refusal = await waitingLimit.refusal(request.queue);
     if (refusal !== null) return refused(refusal);
-    const wanted = this.#takesFastPath(request, dueAt(jobId, request, baseTime));
-    const planned = this.rowOf(jobId, request, baseTime, wanted ? JobStatus.enqueued : JobStatus.scheduled);
-    const { chosenAt, runAt, direct } = await this.#arm(planned, wanted);
-    const job = direct
-      ? { ...planned, runAt, enqueuedAt: clock.now() }
-      : { ...planned, runAt, status: JobStatus.scheduled, enqueuedAt: null };
+    const planned = this.rowOf(jobId, request, baseTime, JobStatus.scheduled);
+    const { chosenAt, runAt, direct } = await this.#arm(planned, this.#takesFastPath(request, planned.runAt));
+    const job = { ...planned, runAt, ...(direct && { status: JobStatus.enqueued, enqueuedAt: clock.now() }) };
 
     const outcome = await rounds.submit({ edge: 'create', jobId, job });
     if (outcome.kind === 'not_written') return refused(problemOfRound(outcome));

@@ -12,6 +12,14 @@ export function backoffMs(policy: RetryPolicy, tries: number, fraction: number):
   return Math.max(1, Math.round(jittered(policy.jitter, fullMs, fraction)));
 }
 
+/** Before the store is asked again after so many failures in a row, from 1 on: 50 ms, twice as long each time, 1 s at most. */
+export function storePauseMs(failures: number): number {
+  return Math.min(STORE_PAUSE_MAX_MS, STORE_PAUSE_FIRST_MS * 2 ** (failures - 1));
+}
+
+const STORE_PAUSE_FIRST_MS = 50;
+const STORE_PAUSE_MAX_MS = SECOND_MS;
+
 function jittered(jitter: RetryPolicy['jitter'], fullMs: number, fraction: number): number {
   switch (jitter) {
     case 'none':

@@ -1,3 +1,4 @@
+import { storePauseMs } from '../domain/backoff.ts';
 import { cohortOf } from '../domain/ids.ts';
 import type { JobRow } from '../domain/job.ts';
 import { OPERATION_DEADLINE_MS, ROUND_MAX_BYTES, ROUND_MAX_ROWS, SECOND_MS } from '../domain/limits.ts';
@@ -27,7 +28,7 @@ import type { Telemetry } from '../ports/telemetry.ts';
 
 /** How a conditional write ended. Losing is a value that carries the row found; unknown is a third outcome (design section 4). */
 export type RoundOutcome<Row = JobRow> =
-  /** With the row where only its mark told it: whether this call or an earlier one of the same content wrote it, and what became of it since. */
+  /** With the row where only its mark told it: this call or an earlier one of the same content wrote it, and more may have followed. */
   | { readonly kind: 'applied'; readonly row?: Row }
   /** The condition did not hold; the row as a LOCAL_SERIAL read found it, null when there is none. */
   | { readonly kind: 'lost'; readonly row: Row | null }
@@ -69,7 +70,7 @@ interface TableRules<Operation, Row, Columns> {
   readonly isCreate: (operation: Operation) => boolean;
   readonly bytesOf: (operation: Operation) => number;
   readonly judge: (operation: Operation, row: Columns | undefined) => ConditionVerdict;
-  readonly bearsMark: (operation: Operation, row: Row | undefined) => boolean;
+  readonly bearsMark: (operation: Operation, row: Row) => boolean;
 }
 
 interface RoundsParts<Operation, Row, Columns> {
@@ -80,9 +81,6 @@ interface RoundsParts<Operation, Row, Columns> {
   /** Called as a round on the cohort starts: the api closes the cohorts of due-now jobs then. */
   readonly onStart?: (cohort: string) => void;
 }
-
-const PAUSE_FIRST_MS = 50;
-const PAUSE_MAX_MS = SECOND_MS;
 
 /**
  * All conditional writes of a table pass here. Per cohort one round is in flight; operations that arrive meanwhile share the next
@@ -140,7 +138,7 @@ class CohortRounds<Operation, Row, Columns> {
       const again = await this.#round(cohort, batch, line);
       line.waiting.unshift(...again);
       if (again.length > 0 && line.failures > 0) {
-        await this.#clock.sleep(Math.min(PAUSE_MAX_MS, PAUSE_FIRST_MS * 2 ** (line.failures - 1)));
+        await this.#clock.sleep(storePauseMs(line.failures));
       }
     }
     this.#lines.delete(cohort);
@@ -201,7 +199,8 @@ class CohortRounds<Operation, Row, Columns> {
         const rows = await this.#readSerial(unread);
         for (const pending of unread) {
           const row = rows.get(pending.id);
-          if (row !== undefined && this.#bearsMark(pending, row)) pending.answer({ kind: 'applied', row });
+          if (row !== undefined && this.#rules.bearsMark(pending.operation, row))
+            pending.answer({ kind: 'applied', row });
           else pending.answer({ kind: 'lost', row: row ?? null });
         }
         return;
@@ -209,7 +208,7 @@ class CohortRounds<Operation, Row, Columns> {
         for (const pending of unread) if (this.#expired(pending)) pending.answer({ kind: 'unknown', cause });
         unread = unread.filter((pending) => !this.#expired(pending));
         if (unread.length === 0) return;
-        await this.#clock.sleep(Math.min(PAUSE_MAX_MS, PAUSE_FIRST_MS * 2 ** failures));
+        await this.#clock.sleep(storePauseMs(failures + 1));
       }
     }
   }
@@ -248,7 +247,7 @@ class CohortRounds<Operation, Row, Columns> {
     const again: Pending<Operation, Row>[] = [];
     for (const pending of batch) {
       const row = rows.get(pending.id);
-      if (row !== undefined && this.#bearsMark(pending, row)) pending.answer({ kind: 'applied', row });
+      if (row !== undefined && this.#rules.bearsMark(pending.operation, row)) pending.answer({ kind: 'applied', row });
       else again.push(pending);
     }
     return again;
@@ -282,10 +281,6 @@ class CohortRounds<Operation, Row, Columns> {
 
   #expired(pending: Pending<Operation, Row>): boolean {
     return msBetween(pending.submittedAt, this.#clock.monotonic()) > pending.deadlineMs;
-  }
-
-  #bearsMark({ operation }: Pending<Operation, Row>, row: Row): boolean {
-    return this.#rules.bearsMark(operation, row);
   }
 
   #readSerial(batch: readonly Pending<Operation, Row>[]): Promise<ReadonlyMap<string, Row>> {
