@@ -28,6 +28,11 @@ export async function countAttempts(metricsUrls: readonly string[]): Promise<Cou
   return sumSamples(metricsUrls, 'punctual_attempts_total', 'outcome');
 }
 
+/** Slots of schedules that are over for the dispatchers, by outcome: their next ones are written. */
+export async function countFires(metricsUrls: readonly string[]): Promise<Counts> {
+  return sumSamples(metricsUrls, 'punctual_schedule_fires_total', 'outcome');
+}
+
 /** Sums the metric by one of its labels. */
 async function sumSamples(metricsUrls: readonly string[], metric: string, label: string): Promise<Counts> {
   const texts = await Promise.all(metricsUrls.map(async (url) => (await fetch(`${url}/metrics`)).text()));

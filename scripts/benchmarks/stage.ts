@@ -12,7 +12,7 @@ import { ADDRESS } from '../embedded/servers.ts';
 import { type ServiceProcess, startService } from '../embedded/service-process.ts';
 import { applySchema, dropKeyspace } from '../migrator/migrator.ts';
 import { type ChildProgram, startChild } from './child-program.ts';
-import { type Counts, countAttempts, countRounds, countStatements } from './counters.ts';
+import { type Counts, countAttempts, countFires, countRounds, countStatements, total } from './counters.ts';
 import { startsOf, type Start } from './lags.ts';
 import type { LoadMethods } from './load-program.ts';
 import { cpuSeconds, listenerOf, peakRssMb, rssMb } from './processes.ts';
@@ -48,6 +48,8 @@ export interface Stage {
   readonly takeStarts: () => Promise<readonly Start[]>;
   /** Attempts that ended so far, as the api and the reaper count them. */
   readonly endedCount: () => Promise<number>;
+  /** Slots of schedules that were fired so far, as the dispatcher counts them. */
+  readonly firedCount: () => Promise<number>;
   readonly read: () => Promise<Reading>;
   /** Peak resident memory by process, in MB, since it started; of one that was killed and started again that of both. */
   readonly peakRssMb: () => Record<string, number>;
@@ -145,7 +147,8 @@ export async function withStage<T>(options: StageOptions, play: (stage: Stage) =
         const taken = await Promise.all(workerPrograms.map((worker) => worker.ask('take', undefined as never)));
         return taken.flatMap(startsOf);
       },
-      endedCount: async () => Object.values(await countAttempts(metricsUrls)).reduce((sum, count) => sum + count, 0),
+      endedCount: async () => total(await countAttempts(metricsUrls)),
+      firedCount: async () => total(await countFires(metricsUrls)),
       read: async () => {
         const [rounds, { reads, writes }] = await Promise.all([
           countRounds(metricsUrls),
