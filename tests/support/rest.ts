@@ -30,6 +30,8 @@ export interface Body {
   /** Of a page. */
   readonly jobs: readonly Body[];
   readonly next_page_token: string | null;
+  /** Of a batch. */
+  readonly results: readonly { readonly status: number; readonly job_id: string }[];
   /** Of a refusal. */
   readonly code: string;
 }
