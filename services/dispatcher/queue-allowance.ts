@@ -1,5 +1,12 @@
 import type { Priority } from '../core/domain/job-status.ts';
-import { BEAT_MS, READY_AHEAD_MS, SECOND_MS, TURN_AHEAD_MS, TURN_ROWS_MAX } from '../core/domain/limits.ts';
+import {
+  BEAT_MS,
+  READY_AHEAD_MS,
+  READY_UNASKED_MAX,
+  SECOND_MS,
+  TURN_AHEAD_MS,
+  TURN_ROWS_MAX,
+} from '../core/domain/limits.ts';
 import { burstOf, rateAt, readyMaxOf, type QueueSettings } from '../core/domain/queue-settings.ts';
 import { TokenBucket } from '../core/domain/token-bucket.ts';
 import type { ReadyPublisher } from '../core/moves/ready-publisher.ts';
@@ -21,7 +28,7 @@ export class QueueAllowance {
   readonly #slots: Pick<RunningSlots, 'free'>;
   readonly #clock: Clock;
   readonly #share: (queue: string) => number;
-  readonly #depths: Pick<ReadyDepths, 'of' | 'added'>;
+  readonly #depths: Pick<ReadyDepths, 'of' | 'known' | 'added'>;
   readonly #buckets = new Map<string, TokenBucket>();
 
   constructor(parts: {
@@ -31,7 +38,7 @@ export class QueueAllowance {
     clock: Clock;
     /** This process's part of the queue, 0 to 1. */
     share: (queue: string) => number;
-    depths: Pick<ReadyDepths, 'of' | 'added'>;
+    depths: Pick<ReadyDepths, 'of' | 'known' | 'added'>;
   }) {
     this.#book = parts.book;
     this.#publisher = parts.publisher;
@@ -57,6 +64,7 @@ export class QueueAllowance {
     if (this.#publisher.isFull(subject)) return 'stream_full';
     const settings = this.#book.settingsOf(subject.queue);
     if (this.#rateOf(settings) !== null) return 'rate';
+    if (this.#depths.known(subject.queue) >= readyMaxOf(settings)) return 'stream_full';
     return settings.maxRunning === null ? 'share' : 'running';
   }
 
@@ -70,14 +78,14 @@ export class QueueAllowance {
     const fitting = Math.min(most, slots, this.#readyRoom(settings));
     if (fitting === 0) return 0;
     const taken = rate === null ? fitting : this.#bucketOf(queue).take(fitting, this.#clock.monotonic(), rate);
-    if (isBounded(settings)) this.#depths.added(queue, taken);
+    this.#depths.added(queue, taken);
     return taken;
   }
 
   /** Of what was taken so many did not start. */
   giveBack(queue: string, count: number): void {
     this.#buckets.get(queue)?.giveBack(count);
-    if (isBounded(this.#book.settingsOf(queue))) this.#depths.added(queue, -count);
+    this.#depths.added(queue, -count);
   }
 
   #rateOf(settings: QueueSettings): { readonly perS: number; readonly burst: number } | null {
@@ -89,10 +97,11 @@ export class QueueAllowance {
     return { perS: perS * share, burst: Math.max(1, burstOf(settings) * share, betweenBeats) };
   }
 
-  /** How many more may wait for a claim. A stream that is not bounded by its queue is by its own limits. */
+  /** How many more may wait for a claim. */
   #readyRoom(settings: QueueSettings): number {
-    if (!isBounded(settings)) return Infinity;
-    const { queue, ratePerS } = settings;
+    const { queue, ratePerS, readyMax } = settings;
+    const isUnasked = ratePerS === null && readyMax === null && this.#depths.known(queue) < READY_UNASKED_MAX;
+    if (isUnasked) return READY_UNASKED_MAX;
     const ahead = ratePerS === null ? Infinity : Math.max(burstOf(settings), (ratePerS * READY_AHEAD_MS) / SECOND_MS);
     return Math.max(0, Math.min(readyMaxOf(settings), Math.ceil(ahead)) - this.#depths.of(queue));
   }
@@ -104,9 +113,4 @@ export class QueueAllowance {
     this.#buckets.set(queue, bucket);
     return bucket;
   }
-}
-
-/** Whether somebody has to know how many of its messages wait. */
-function isBounded({ ratePerS, readyMax }: QueueSettings): boolean {
-  return ratePerS !== null || readyMax !== null;
 }

@@ -3,7 +3,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { JobStatus } from '../../services/core/domain/job-status.ts';
-import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../services/core/domain/limits.ts';
+import {
+  HOUR_MS,
+  MINUTE_MS,
+  MOVING_ROWS_MAX,
+  READY_MAX_DEFAULT,
+  SECOND_MS,
+} from '../../services/core/domain/limits.ts';
 import { FAKE_START } from '../support/fake-clock.ts';
 import { DispatchWorld, type WorldOptions } from '../support/dispatch-world.ts';
 
@@ -195,6 +201,20 @@ describe('a queue that nobody works', () => {
   });
 });
 
+describe('a queue without settings', () => {
+  it('has no more waiting in the stream than workers need at hand', async () => {
+    const w = await world();
+    const flood = w.schedule(READY_MAX_DEFAULT + 5_000, { queue: 'mail', inMs: 500 });
+    await w.run(10);
+    const waiting = w.unclaimed('mail');
+    assert.ok(waiting >= READY_MAX_DEFAULT && waiting < READY_MAX_DEFAULT + MOVING_ROWS_MAX, String(waiting));
+    w.worked.add('mail');
+    await w.run(10);
+    assert.equal(w.unclaimed('mail'), 0);
+    assert.equal(w.count('mail', JobStatus.succeeded), flood.length);
+  });
+});
+
 describe('a queue whose stream is full', () => {
   it('holds what the stream has no room for, keeps little, and goes on as it drains', async () => {
     const w = await world({ perSubject: 100 });
@@ -311,6 +331,7 @@ describe('queues that have more due than can go at once', () => {
     const w = await world({
       strikes: ({ method }) => (method === 'cohorts.apply' ? { kind: 'slow', afterMs: 50 } : undefined),
     });
+    await w.configure('flood', { readyMax: 2 * FLOOD });
     w.schedule(FLOOD, { queue: 'flood', inMs: 100 });
     await w.run(1);
     const calm = w.schedule(20, { queue: 'calm', together: 1 });

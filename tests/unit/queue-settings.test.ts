@@ -8,7 +8,7 @@ import {
   readyMaxOf,
   type QueueSettings,
 } from '../../services/core/domain/queue-settings.ts';
-import { READY_PER_QUEUE_MAX, SECOND_MS } from '../../services/core/domain/limits.ts';
+import { READY_MAX_DEFAULT, SECOND_MS } from '../../services/core/domain/limits.ts';
 import { FAKE_START } from '../support/fake-clock.ts';
 
 const NOW = FAKE_START;
@@ -18,10 +18,10 @@ function settings(overrides: Partial<QueueSettings> = {}): QueueSettings {
 }
 
 describe('the settings of a queue', () => {
-  it('limit nothing by default', () => {
+  it('limit nothing by default but what waits for a claim', () => {
     assert.equal(rateAt(settings(), NOW), null);
     assert.equal(isPaused(settings(), NOW), false);
-    assert.equal(readyMaxOf(settings()), READY_PER_QUEUE_MAX);
+    assert.equal(readyMaxOf(settings()), READY_MAX_DEFAULT);
   });
 
   it('allow one second of the rate at once, and never less than one job', () => {

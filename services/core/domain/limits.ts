@@ -66,6 +66,10 @@ export const DEAD_LETTERS_WINDOW_MAX_MS = 31 * DAY_MS;
 export const SCHEDULE_RUNS_WINDOW_MAX_MS = 31 * DAY_MS;
 export const ATTEMPTS_KEPT = 50;
 export const READY_PER_QUEUE_MAX = 100_000;
+/** Unless its settings say otherwise, dispatchers let so many jobs of a queue wait for a claim: more would only be looked after. */
+export const READY_MAX_DEFAULT = 20_000;
+/** Below this nobody asks how many of a queue wait: a queue in its everyday life costs no questions. */
+export const READY_UNASKED_MAX = 2_000;
 
 // Queues (design section 7).
 export const QUEUES_CONFIGURED_MAX = 10_000;

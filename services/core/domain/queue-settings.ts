@@ -7,7 +7,7 @@ import {
   RETRY_FACTOR_DEFAULT,
   TIMEOUT_DEFAULT_S,
   QUEUE_RAMP_START_PERCENT,
-  READY_PER_QUEUE_MAX,
+  READY_MAX_DEFAULT,
   SECOND_MS,
 } from './limits.ts';
 import type { EpochMs } from './time.ts';
@@ -114,7 +114,7 @@ export function burstOf({ burst, ratePerS }: QueueSettings): number {
 }
 
 export function readyMaxOf({ readyMax }: QueueSettings): number {
-  return readyMax ?? READY_PER_QUEUE_MAX;
+  return readyMax ?? READY_MAX_DEFAULT;
 }
 
 /** A pause that ended by itself counts as a resume at its end. */

@@ -23,6 +23,11 @@ export class ReadyDepths {
   /** As it is known; what is too old is asked for again meanwhile. */
   of(queue: string): number {
     void this.#refresh();
+    return this.known(queue);
+  }
+
+  /** The same, and nothing is asked. */
+  known(queue: string): number {
     return (this.#told.get(queue) ?? 0) + (this.#added.get(queue) ?? 0);
   }
 
