@@ -160,7 +160,7 @@ function composeSchedules(parts: {
   const { clock, random, config } = context;
   const { stores, scheduleRounds: rounds, timers, occurrences, timetables, writeShards: shards } = foundation;
   const { scheduleNames: names, scheduleIndex: index, schedules: reader, keys } = stores;
-  const writer = new ScheduleWriter({ rounds, timers, occurrences, timetables, clock, random });
+  const writer = new ScheduleWriter({ schedules: reader, rounds, timers, occurrences, timetables, clock, random });
   const finder = new ScheduleFinder({ reader, names });
   const cohorts = new ScheduleCohorts({ random, size: config.cohortSize });
   const changer = new ScheduleChanger({ writer, finder, names, index, canceller, trail, clock });

@@ -123,7 +123,9 @@ function worldAt(session: Session, start: EpochMs) {
     ...{ runs: stores.scheduleRuns, shards: 1 },
   });
   const timetables = new TimetableCache();
-  const writer = new ScheduleWriter({ rounds: scheduleRounds, timers, occurrences, timetables, clock, random });
+  const writer = new ScheduleWriter({
+    ...{ schedules, rounds: scheduleRounds, timers, occurrences, timetables, clock, random },
+  });
   const firer = new ScheduleFirer({
     ...{ schedules, reader, rounds, scheduleRounds, occurrences, overlaps, timetables, timers, clock, telemetry, log },
     canceller: new WaitingCanceller({ rounds, timers, history, overlaps, clock, log }),

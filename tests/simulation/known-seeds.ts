@@ -28,4 +28,5 @@ export const KNOWN_SEEDS: readonly { readonly seed: number; readonly found: stri
     found: 'a heartbeat of a job that is to stop left its lease as it was, by an api whose clock is behind',
   },
   { seed: 90192, found: 'the history of a job that was discarded minutes after its death went on to call it dead' },
+  { seed: 500429, found: 'an api that stood still decided slots by a timetable that was changed meanwhile' },
 ];

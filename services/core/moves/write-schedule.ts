@@ -5,6 +5,7 @@ import type { EpochMs } from '../domain/time.ts';
 import type { Timetable } from '../domain/timetable.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Random } from '../ports/random.ts';
+import type { ScheduleReader } from '../ports/schedule-store.ts';
 import type { RoundOutcome, ScheduleRounds } from '../rounds/rounds.ts';
 import type { Timers } from '../timers/timers.ts';
 import type { OccurrenceWriter } from './occurrence-writer.ts';
@@ -14,7 +15,11 @@ export type ScheduleOutcome =
   | { readonly kind: 'written'; readonly row: ScheduleRow }
   | Exclude<RoundOutcome<ScheduleRow>, { readonly kind: 'applied' }>;
 
+type TakenAway =
+  { readonly kind: 'standing'; readonly row: ScheduleRow } | Extract<ScheduleOutcome, { kind: 'lost' | 'unknown' }>;
+
 export interface ScheduleWriterParts {
+  readonly schedules: ScheduleReader;
   readonly rounds: ScheduleRounds;
   readonly timers: Timers;
   readonly occurrences: OccurrenceWriter;
@@ -49,9 +54,11 @@ export class ScheduleWriter {
   async change(row: ScheduleRow, changes: ScheduleChanges): Promise<ScheduleOutcome> {
     const { definition, at } = changes;
     const takesAway = stateAfterChange(row, changes).nextRunAt !== row.nextRunAt;
-    const standing = takesAway ? await this.#takeAway(row, at, NotRunReason.changed) : row;
-    if (standing === null) return { kind: 'unknown', cause: null };
-    const state = stateAfterChange(standing, changes);
+    const taken: TakenAway = takesAway
+      ? await this.#takeAway(row, at, NotRunReason.changed)
+      : { kind: 'standing', row };
+    if (taken.kind !== 'standing') return taken;
+    const state = stateAfterChange(taken.row, changes);
     const marks = { requestHash: null, updatedAt: at, changeToken: this.#parts.random.token() };
     const operation: ScheduleOperation = {
       ...{ edge: 'schedule_change', scheduleId: row.scheduleId, expect: expected(row) },
@@ -63,34 +70,36 @@ export class ScheduleWriter {
   /** Its wake-up rows find nothing then. */
   async remove(row: ScheduleRow): Promise<ScheduleOutcome> {
     const { rounds, clock } = this.#parts;
-    const standing = await this.#takeAway(row, clock.now(), NotRunReason.deleted);
-    if (standing === null) return { kind: 'unknown', cause: null };
+    const taken = await this.#takeAway(row, clock.now(), NotRunReason.deleted);
+    if (taken.kind !== 'standing') return taken;
     const { scheduleId } = row;
     const outcome = await rounds.submit({ edge: 'schedule_remove', scheduleId, expect: expected(row) });
-    return outcome.kind === 'applied' ? { kind: 'written', row: standing } : outcome;
+    return outcome.kind === 'applied' ? { kind: 'written', row: taken.row } : outcome;
   }
 
   /**
    * Decides the slots that are overdue at `at`, as a firer would; returns where the schedule stands by their rows, which may be a
-   * firer's. Null: not known.
+   * firer's. Lost when another changed it meanwhile: nothing is decided by a row that did not stand after the timer was written.
    */
-  async #takeAway(row: ScheduleRow, at: EpochMs, reason: NotRunReason): Promise<ScheduleRow | null> {
-    const { occurrences } = this.#parts;
+  async #takeAway(row: ScheduleRow, at: EpochMs, reason: NotRunReason): Promise<TakenAway> {
+    const { occurrences, schedules } = this.#parts;
     let standing = row;
     const timetable = this.#timetableOf(row);
     for (let rows = 0; rows < TAKEN_AWAY_ROWS_MAX; rows += 1) {
       const plan = planTakenAway(standing, timetable, { at, reason });
-      if (plan === null) return standing;
+      if (plan === null) return { kind: 'standing', row: standing };
       const armed = await occurrences.arm([{ schedule: standing, decision: { kind: 'not_run', ...plan } }]);
+      const found = (await schedules.read([row.scheduleId])).get(row.scheduleId) ?? null;
+      if (found?.revision !== row.revision) return { kind: 'lost', row: found };
       const [occurrence = null] = await occurrences.create(armed);
-      if (occurrence === null) return null;
+      if (occurrence === null) return { kind: 'unknown', cause: null };
       await occurrences.report([occurrence]);
       standing = {
         ...standing,
         ...stateAfter({ row: standing, timetable, waiting: standing.waiting }, occurrence, at),
       };
     }
-    return null;
+    return { kind: 'unknown', cause: null };
   }
 
   #timetableOf(row: ScheduleRow): Timetable {
