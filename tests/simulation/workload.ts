@@ -94,9 +94,8 @@ function oddTime({ world, chance }: Client): When {
   return { at: chance.pick([now - chance.whole(0, 10 * MINUTE_MS), minute, minute - 1, minute - MINUTE_MS, now]) };
 }
 
-export async function create({ world, chance }: Client, when: When): Promise<void> {
-  const request = jobRequest({ world, chance }, when);
-  await createOnce({ world, chance }, request, null);
+export async function create(client: Client, when: When, overrides: Partial<CreateJob> = {}): Promise<void> {
+  await createOnce(client, { ...jobRequest(client, when), ...overrides }, null);
 }
 
 async function createOnce({ world, chance }: Client, request: CreateJob, key: string | null): Promise<boolean> {
