@@ -138,24 +138,31 @@ async function create(
 }
 
 /** When so many slots had been fired. */
-async function allFired({ firedCount }: Stage, slots: number): Promise<number> {
-  while ((await firedCount()) < slots) await sleep(FIRED_POLL_MS);
-  return Date.now();
+function allFired({ firedCount }: Stage, slots: number): Promise<number> {
+  return untilCount(firedCount, slots, { what: 'slots fired', pollMs: FIRED_POLL_MS, progress: () => undefined });
 }
 
-/** Throws when there is no progress. */
 async function allStarted({ startCount, progress }: Stage, jobs: number): Promise<void> {
+  await untilCount(startCount, jobs, { what: 'started', pollMs: POLL_MS, progress });
+}
+
+/** Returns when the count was reached. Throws when there is no progress. */
+async function untilCount(
+  count: () => Promise<number>,
+  wanted: number,
+  { what, pollMs, progress }: { readonly what: string; readonly pollMs: number; readonly progress: Stage['progress'] },
+): Promise<number> {
   let seen = 0;
   let giveUpAt = Date.now() + PATIENCE_MS + LEAD_MS;
   for (let told = Date.now(); ;) {
-    await sleep(POLL_MS);
-    const started = await startCount();
-    if (started >= jobs) return;
-    if (started > seen) giveUpAt = Date.now() + PATIENCE_MS;
-    seen = started;
-    if (Date.now() > giveUpAt) throw new Error(`only ${started} of ${jobs} jobs started`);
+    await sleep(pollMs);
+    const reached = await count();
+    if (reached >= wanted) return Date.now();
+    if (reached > seen) giveUpAt = Date.now() + PATIENCE_MS;
+    seen = reached;
+    if (Date.now() > giveUpAt) throw new Error(`only ${reached} of ${wanted} ${what}`);
     if (Date.now() - told < 2_000) continue;
     told = Date.now();
-    progress(`  ${seen} of ${jobs} started`);
+    progress(`  ${seen} of ${wanted} ${what}`);
   }
 }

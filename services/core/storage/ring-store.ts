@@ -1,5 +1,6 @@
 import { cohortOf } from '../domain/ids.ts';
 import type { RingPart, RingStore } from '../ports/ring-store.ts';
+import { chunks } from './chunks.ts';
 import {
   deadLetterDayOf,
   dueMinuteOf,
@@ -33,7 +34,11 @@ export function createRingStore(session: Session): RingStore {
   const standing =
     <Place>(partitionOf: (place: Place) => string, statement: (places: readonly [Place, ...Place[]]) => Bound) =>
     (places: readonly Place[]) =>
-      idsFound(session, [...Map.groupBy(places, partitionOf).values()].flatMap(chunks), statement);
+      idsFound(
+        session,
+        [...Map.groupBy(places, partitionOf).values()].flatMap((members) => chunks(members, PLACES_MAX)),
+        statement,
+      );
   return {
     jobs: scan(SCAN.jobs, decodeJob),
     schedules: scan(SCAN.schedules, decodeSchedule),
@@ -62,13 +67,4 @@ async function idsFound<Place>(
     }),
   );
   return found;
-}
-
-function chunks<Place>(places: readonly Place[]): (readonly [Place, ...Place[]])[] {
-  const parts: (readonly [Place, ...Place[]])[] = [];
-  for (let start = 0; start < places.length; start += PLACES_MAX) {
-    const [first, ...others] = places.slice(start, start + PLACES_MAX);
-    if (first !== undefined) parts.push([first, ...others]);
-  }
-  return parts;
 }

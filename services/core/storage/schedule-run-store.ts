@@ -1,5 +1,6 @@
 import { DAY_MS, SECOND_MS } from '../domain/limits.ts';
 import type { ScheduleRunStore } from '../ports/schedule-store.ts';
+import { chunks } from './chunks.ts';
 import { readRuns, writeRun } from './cql/schedule-run-statements.ts';
 import { decodeScheduleRun } from './schedule-codec.ts';
 import type { Session } from './session.ts';
@@ -11,9 +12,7 @@ export function createScheduleRunStore(session: Session, keptDays: number): Sche
   const ttlS = (keptDays * DAY_MS) / SECOND_MS;
   return {
     async write(runs) {
-      const batches = Array.from({ length: Math.ceil(runs.length / BATCH_MAX_ROWS) }, (_, index) =>
-        runs.slice(index * BATCH_MAX_ROWS, (index + 1) * BATCH_MAX_ROWS),
-      );
+      const batches = chunks(runs, BATCH_MAX_ROWS);
       await Promise.all(batches.map((batch) => session.write(batch.map((run) => writeRun(run, ttlS)))));
     },
     async *read(range) {

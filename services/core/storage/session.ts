@@ -74,7 +74,7 @@ const ROUND_OPTIONS: QueryOptions = {
   retry: new policies.retry.FallthroughRetryPolicy(),
   logged: false,
 };
-/** A plain write lands on the same row however often it is sent. Unlogged: all rows of a batch are of one partition. */
+/** A plain write lands on the same row however often it is sent. Unlogged: whoever gets an error writes all of the batch again, or goes without. */
 const PLAIN_OPTIONS: QueryOptions = { ...LEVELS, prepare: true, isIdempotent: true, logged: false };
 const READ_OPTIONS: QueryOptions = { ...LEVELS, prepare: true, isIdempotent: true };
 const SERIAL_READ_OPTIONS: QueryOptions = { ...READ_OPTIONS, consistency: types.consistencies.localSerial };
@@ -108,7 +108,7 @@ export class Session {
     return result.wasApplied() ? null : result.rows;
   }
 
-  /** Plain idempotent writes of one partition, as one. Throws StoreError. */
+  /** Plain idempotent writes of one partition, or of a few, as one; some may be written when it fails. Throws StoreError. */
   async write(statements: readonly Bound[]): Promise<void> {
     await this.#request('plain', 'write', () => this.#send(statements, PLAIN_OPTIONS));
   }
