@@ -167,6 +167,7 @@ function dispatcherOf(
   return { dispatcher, work };
 }
 
+/** Its workers take each message at once. */
 function queueWithRoom(onStart: (jobId: string) => void): ReadyQueue {
   return {
     connected: () => true,
@@ -176,7 +177,7 @@ function queueWithRoom(onStart: (jobId: string) => void): ReadyQueue {
     },
     ensureQueue: nothingToAsk,
     oldestMessageAt: nothingToAsk,
-    depths: nothingToAsk,
+    depths: () => Promise.resolve([]),
     pull: nothingToAsk,
     incarnation: nothingToAsk,
   };
