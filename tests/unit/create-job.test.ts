@@ -54,6 +54,22 @@ describe('a create without a key', () => {
     );
   });
 
+  it('goes elsewhere at once when its timer cannot be written, and waits only in the last place', async () => {
+    const awayUntil = FAKE_START + 5_000;
+    const { create, stores, clock } = bench({
+      strikes: ({ method }) =>
+        method === 'timers.writeDue' && clock.now() < awayUntil ? { kind: 'unavailable' } : undefined,
+    });
+    jobIdOf(await create(REQUEST));
+    const tries = stores.calls
+      .filter(({ method }) => method === 'timers.writeDue')
+      .map(({ args }) => (args[0] as readonly { jobId: string }[])[0]!.jobId);
+    const places = [...new Set(tries)];
+    assert.equal(places.length, 3);
+    assert.deepEqual(tries.slice(0, 2), places.slice(0, 2));
+    assert.ok(clock.now() >= awayUntil && clock.now() < awayUntil + 1_000);
+  });
+
   it('waits for its time when the clock that called it due was set right before its timer was written', async () => {
     const AHEAD_MS = 30_000;
     const { create, clock, stores, jobs } = bench({

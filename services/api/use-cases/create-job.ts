@@ -70,9 +70,12 @@ export class JobCreator {
   async #createUnkeyed(request: CreateJob): Promise<Result<CreatedJob>> {
     const { writer, clock } = this.#parts;
     for (let other = 0; ; other += 1) {
+      const isLast = other === OTHER_COHORTS_MAX;
       const { jobId, cohort } = writer.place(request, clock.now());
-      const result = await withStore(() => writer.write(jobId, request, clock.now()));
-      const elsewhere = !result.ok && result.problem.code === 'store_unavailable' && other < OTHER_COHORTS_MAX;
+      // Another place is better than waiting for this one.
+      const timer = isLast ? {} : { retryForMs: 0 };
+      const result = await withStore(() => writer.write(jobId, request, clock.now(), timer));
+      const elsewhere = !result.ok && result.problem.code === 'store_unavailable' && !isLast;
       if (!elsewhere) return result;
       writer.leave(cohort);
     }

@@ -5,6 +5,7 @@ import type { ScheduleWriter } from '../../core/moves/write-schedule.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { KeyStore } from '../../core/ports/key-store.ts';
 import type { Random } from '../../core/ports/random.ts';
+import type { ArmOptions } from '../../core/timers/timers.ts';
 import type { ScheduleIndex } from '../../core/ports/schedule-index.ts';
 import type { ScheduleName, ScheduleNames } from '../../core/ports/schedule-names.ts';
 import type { ScheduleDefinition } from '../../core/domain/schedule.ts';
@@ -129,9 +130,14 @@ export class ScheduleCreator {
     const { cohorts, clock } = this.#parts;
     const { definition } = request;
     for (let other = 0; ; other += 1) {
+      const isLast = other === OTHER_COHORTS_MAX;
       const scheduleId = cohorts.place(definition);
-      const result = await withStore(() => this.#write(scheduleId, request, { name: null, baseTime: clock.now() }));
-      const elsewhere = !result.ok && result.problem.code === 'store_unavailable' && other < OTHER_COHORTS_MAX;
+      // Another place is better than waiting for this one.
+      const timer = isLast ? {} : { retryForMs: 0 };
+      const result = await withStore(() =>
+        this.#write(scheduleId, request, { name: null, baseTime: clock.now(), timer }),
+      );
+      const elsewhere = !result.ok && result.problem.code === 'store_unavailable' && !isLast;
       if (!elsewhere) return result;
       cohorts.leave(definition);
     }
@@ -199,7 +205,11 @@ export class ScheduleCreator {
   async #write(
     scheduleId: string,
     { owner, definition, traceparent }: Pick<CreateSchedule, 'owner' | 'definition' | 'traceparent'>,
-    { name, baseTime }: { readonly name: string | null; readonly baseTime: EpochMs },
+    {
+      name,
+      baseTime,
+      timer,
+    }: { readonly name: string | null; readonly baseTime: EpochMs; readonly timer?: ArmOptions },
   ): Promise<Result<CreatedSchedule>> {
     const { writer, index, trail, clock, random, shards } = this.#parts;
     const now = clock.now();
@@ -209,7 +219,7 @@ export class ScheduleCreator {
     const createToken = random.token();
     const row = newScheduleRow(scheduleId, complete, { owner, name, nextRunAt, now, shards, createToken, traceparent });
     await index.write(listEntries(row, now));
-    const outcome = await writer.create(row);
+    const outcome = await writer.create(row, timer);
     if (outcome.kind === 'written') {
       const detail = { name, queue: row.queue, cron: row.cron, every_s: row.everyS, time_zone: row.timeZone };
       await trail.record({

@@ -14,7 +14,7 @@ import type { ReadyQueue } from '../../core/ports/ready-queue.ts';
 import type { Log } from '../../core/ports/telemetry.ts';
 import type { QueueGate } from '../../core/queues/queue-gate.ts';
 import type { Rounds } from '../../core/rounds/rounds.ts';
-import type { Timers } from '../../core/timers/timers.ts';
+import type { ArmOptions, Timers } from '../../core/timers/timers.ts';
 import type { OpenCohorts, Place } from './open-cohorts.ts';
 import { OUTCOME_UNKNOWN, problemOfRound } from './store-problems.ts';
 import type { CreatedJob, CreateJob } from './types.ts';
@@ -61,12 +61,17 @@ export class JobWriter {
   }
 
   /** Timer, job, message: in that order. @param baseTime what delay_s counts from, and created_at. */
-  async write(jobId: string, request: CreateJob, baseTime: EpochMs): Promise<Result<CreatedJob>> {
+  async write(
+    jobId: string,
+    request: CreateJob,
+    baseTime: EpochMs,
+    timer: ArmOptions = {},
+  ): Promise<Result<CreatedJob>> {
     const { rounds, timers, waitingLimit, clock } = this.#parts;
     const refusal = await waitingLimit.refusal(request.queue);
     if (refusal !== null) return refused(refusal);
     const planned = this.rowOf(jobId, request, baseTime, JobStatus.scheduled);
-    const { chosenAt, runAt, direct } = await this.#arm(planned, this.#takesFastPath(request, planned.runAt));
+    const { chosenAt, runAt, direct } = await this.#arm(planned, this.#takesFastPath(request, planned.runAt), timer);
     const job = { ...planned, runAt, ...(direct && { status: JobStatus.enqueued, enqueuedAt: clock.now() }) };
 
     const outcome = await rounds.submit({ edge: 'create', jobId, job });
@@ -91,13 +96,14 @@ export class JobWriter {
   async #arm(
     planned: JobRow,
     direct: boolean,
+    options: ArmOptions,
   ): Promise<{ readonly chosenAt: Moment; readonly runAt: EpochMs; readonly direct: boolean }> {
     const { timers, clock } = this.#parts;
-    const armed = await timers.armDue([dueRow(planned, direct)]);
+    const armed = await timers.armDue([dueRow(planned, direct)], options);
     const runAt = armed.entries[0]?.runAt ?? planned.runAt;
     if (!direct || runAt <= clock.now()) return { chosenAt: armed.chosenAt, runAt, direct };
     // The clock was ahead as it called the job due, and was set right since: its time is still to come.
-    return this.#arm({ ...planned, runAt }, false);
+    return this.#arm({ ...planned, runAt }, false, options);
   }
 
   async #makeDue(job: JobRow): Promise<void> {

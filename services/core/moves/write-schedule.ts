@@ -7,7 +7,7 @@ import type { Clock } from '../ports/clock.ts';
 import type { Random } from '../ports/random.ts';
 import type { ScheduleReader } from '../ports/schedule-store.ts';
 import type { RoundOutcome, ScheduleRounds } from '../rounds/rounds.ts';
-import type { Timers } from '../timers/timers.ts';
+import type { ArmOptions, Timers } from '../timers/timers.ts';
 import type { OccurrenceWriter } from './occurrence-writer.ts';
 import type { TimetableCache } from './timetable-cache.ts';
 
@@ -47,8 +47,8 @@ export class ScheduleWriter {
   }
 
   /** Lost: a schedule stands under the id already. */
-  create(row: ScheduleRow): Promise<ScheduleOutcome> {
-    return this.#write({ edge: 'schedule_create', scheduleId: row.scheduleId, schedule: row }, row);
+  create(row: ScheduleRow, timer: ArmOptions = {}): Promise<ScheduleOutcome> {
+    return this.#write({ edge: 'schedule_create', scheduleId: row.scheduleId, schedule: row }, row, timer);
   }
 
   async change(row: ScheduleRow, changes: ScheduleChanges): Promise<ScheduleOutcome> {
@@ -110,10 +110,10 @@ export class ScheduleWriter {
     }
   }
 
-  async #write(operation: ScheduleOperation, after: ScheduleRow): Promise<ScheduleOutcome> {
+  async #write(operation: ScheduleOperation, after: ScheduleRow, timer: ArmOptions = {}): Promise<ScheduleOutcome> {
     const { timers, rounds } = this.#parts;
     const at = wakeUpAt(after);
-    const armed = at === null ? null : await timers.armDue([wakeUpRow(after, at)]);
+    const armed = at === null ? null : await timers.armDue([wakeUpRow(after, at)], timer);
     const outcome = await rounds.submit(operation);
     if (outcome.kind === 'lost' || outcome.kind === 'not_written') return outcome;
     if (armed !== null) {

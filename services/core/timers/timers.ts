@@ -22,6 +22,11 @@ export interface Armed<Entry> {
   readonly chosenAt: Moment;
 }
 
+export interface ArmOptions {
+  /** How long a write that fails is tried again; OPERATION_DEADLINE_MS when absent. */
+  readonly retryForMs?: number;
+}
+
 const WRITE_PAUSE_MS = 100;
 const CLOCK_PAUSE_MS = 100;
 
@@ -56,11 +61,11 @@ export class Timers {
    * Rule 1, timer first: writes due rows at max(wanted, now), which the caller makes the jobs' run_at. Rule 2 after the
    * acknowledgement. Throws StoreError; rows that did land are harmless then.
    */
-  async armDue(wanted: readonly DueEntry[]): Promise<Armed<DueEntry>> {
+  async armDue(wanted: readonly DueEntry[], options: ArmOptions = {}): Promise<Armed<DueEntry>> {
     await this.untilClockIsRight();
     const chosenAt = this.#clock.moment();
     const entries = wanted.map((entry) => ({ ...entry, runAt: Math.max(entry.runAt, chosenAt.wallMs) }));
-    await this.#retried(() => this.#store.writeDue(entries));
+    await this.#retried(() => this.#store.writeDue(entries), options);
     let exposed: readonly DueEntry[] = entries;
     for (;;) {
       await this.untilClockIsRight();
@@ -70,7 +75,7 @@ export class Timers {
         .map((entry) => ({ ...entry, runAt: now + REWRITE_AHEAD_MS }));
       if (exposed.length === 0) return { entries, chosenAt };
       const again = exposed;
-      await this.#retried(() => this.#store.writeDue(again));
+      await this.#retried(() => this.#store.writeDue(again), options);
     }
   }
 
@@ -151,7 +156,7 @@ export class Timers {
   }
 
   /** Plain rows are idempotent, so an unclear or refused write is simply written again, for a bounded time. */
-  async #retried(write: () => Promise<void>): Promise<void> {
+  async #retried(write: () => Promise<void>, { retryForMs = OPERATION_DEADLINE_MS }: ArmOptions = {}): Promise<void> {
     const startedAt = this.#clock.moment();
     for (;;) {
       try {
@@ -159,7 +164,7 @@ export class Timers {
         return;
       } catch (error) {
         const retryable = error instanceof StoreError && error.kind !== 'invalid';
-        if (!retryable || elapsedMs(startedAt, this.#clock.moment()) > OPERATION_DEADLINE_MS) throw error;
+        if (!retryable || elapsedMs(startedAt, this.#clock.moment()) >= retryForMs) throw error;
         await this.#clock.sleep(WRITE_PAUSE_MS);
       }
     }
