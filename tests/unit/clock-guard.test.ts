@@ -39,17 +39,18 @@ describe('the skew of a clock', () => {
   });
 });
 
-/** Two servers on the true time, and a process whose wall clock can be wrong. */
+/** Servers on the true time, and a process whose wall clock can be wrong. */
 class World {
   readonly time = new FakeClock();
   readonly telemetry = new RecordingTelemetry();
   readonly said: string[] = [];
   aheadMs = 0;
   tripMs = 20;
+  natsTripMs = 10;
   answers = true;
   readonly guard: ClockGuard;
 
-  constructor() {
+  constructor(servers: readonly string[] = ['cassandra 10.0.0.1:9042', 'nats']) {
     const { time } = this;
     const clock: Clock = {
       now: () => time.now() + this.aheadMs,
@@ -60,7 +61,7 @@ class World {
     };
     const say = (message: string): void => void this.said.push(message);
     this.guard = new ClockGuard({
-      sources: () => ['cassandra 10.0.0.1:9042', 'nats'].map((name) => this.#source(name)),
+      sources: () => servers.map((name) => this.#source(name)),
       clock,
       random: systemRandom,
       telemetry: this.telemetry,
@@ -75,7 +76,7 @@ class World {
         await this.time.sleep(this.tripMs / 2);
         if (!this.answers) throw new Error('no answer');
         const at = this.time.now();
-        await this.time.sleep(this.tripMs / 2);
+        await this.time.sleep(name === 'nats' ? this.natsTripMs : this.tripMs / 2);
         return at;
       },
     };
@@ -131,6 +132,22 @@ describe('the clock guard', () => {
     assert.equal(guard.trusts(), false);
     await time.advance(100);
     assert.ok(guard.trusts());
+    await time.until(guard.stop());
+  });
+
+  it('sees a step while it compares, between the answer of one server and that of another', async () => {
+    const world = new World(['cassandra 1', 'cassandra 2', 'cassandra 3', 'nats']);
+    const { time, guard } = world;
+    await time.until(guard.start());
+    world.natsTripMs = SECOND_MS;
+    const compared = guard.check();
+    await time.advance(world.natsTripMs / 2);
+    world.aheadMs = 30_000;
+    await time.until(compared);
+    for (let waitedMs = 0; waitedMs < 2 * SECOND_MS; waitedMs += 100) {
+      assert.equal(guard.trusts(), false, `${waitedMs} ms later`);
+      await time.advance(100);
+    }
     await time.until(guard.stop());
   });
 

@@ -5,7 +5,7 @@ import { describe, it } from 'node:test';
 import type { JobCreator } from '../../services/api/use-cases/create-job.ts';
 import type { CreatedJob, CreateJob } from '../../services/api/use-cases/types.ts';
 import type { Result } from '../../services/core/contract/problems.ts';
-import { HOUR_MS } from '../../services/core/domain/limits.ts';
+import { HOUR_MS, UNAVAILABLE_WAIT_MS } from '../../services/core/domain/limits.ts';
 import { coreBench, type CoreBenchOptions, jobCreator } from '../support/core-bench.ts';
 import { FAKE_START } from '../support/fake-clock.ts';
 import { createJobRequest } from '../support/create-job-request.ts';
@@ -55,7 +55,7 @@ describe('a create without a key', () => {
   });
 
   it('goes elsewhere at once when its timer cannot be written, and waits only in the last place', async () => {
-    const awayUntil = FAKE_START + 5_000;
+    const awayUntil = FAKE_START + UNAVAILABLE_WAIT_MS / 2;
     const { create, stores, clock } = bench({
       strikes: ({ method }) =>
         method === 'timers.writeDue' && clock.now() < awayUntil ? { kind: 'unavailable' } : undefined,
@@ -67,7 +67,7 @@ describe('a create without a key', () => {
     const places = [...new Set(tries)];
     assert.equal(places.length, 3);
     assert.deepEqual(tries.slice(0, 2), places.slice(0, 2));
-    assert.ok(clock.now() >= awayUntil && clock.now() < awayUntil + 1_000);
+    assert.ok(clock.now() >= awayUntil && clock.now() < awayUntil + UNAVAILABLE_WAIT_MS / 2);
   });
 
   it('waits for its time when the clock that called it due was set right before its timer was written', async () => {

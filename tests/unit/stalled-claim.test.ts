@@ -36,7 +36,9 @@ describe('a claim repeated by a process that stood still', () => {
     stores.rows.set(row.jobId, row);
     const claimer = new JobClaimer({ ...parts, claimed: new ClaimedJobs(), startLags: new StartLags(clock) });
     const item = { jobId: found.jobId, attempt: 1, claimId: 'a' };
-    const [result] = await clock.until(claimer.claim([item], 'worker-1', new Map([[found.jobId, found]])));
+    const [result] = await clock.until(
+      claimer.claim([item], 'worker-1', { rows: new Map([[found.jobId, found]]), problems: new Map() }),
+    );
     assert.equal(result?.ok === false && result.problem.code, 'job_finished');
   });
 });

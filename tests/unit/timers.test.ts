@@ -9,6 +9,7 @@ import {
   HOUR_MS,
   MINUTE_MS,
   OPERATION_DEADLINE_MS,
+  UNAVAILABLE_WAIT_MS,
   READ_AHEAD_MS,
   SECOND_MS,
 } from '../../services/core/domain/limits.ts';
@@ -84,19 +85,28 @@ describe('rule 1', () => {
   });
 
   it('gives up after a bounded time, by either clock, and at once what can never be written', async () => {
-    const unavailable = { kind: 'unavailable' } as const;
-    const clock = new FakeClock();
-    const stores = new MemoryStores({ clock, plan: () => unavailable });
-    const hints = { send: () => undefined, listen: () => () => undefined };
-    const timers = new Timers({ store: stores.timers, hints, clock });
-    await assert.rejects(clock.until(timers.armDue([dueAt(FAKE_START)])), unavailable);
-    const tookMs = clock.now() - FAKE_START;
-    assert.ok(tookMs >= OPERATION_DEADLINE_MS && tookMs < OPERATION_DEADLINE_MS + SECOND_MS, `${tookMs} ms`);
+    for (const [kind, givesUpAtOnce, waitsMs] of [
+      ['unavailable', false, UNAVAILABLE_WAIT_MS],
+      ['unavailable', true, 0],
+      ['request_lost', false, OPERATION_DEADLINE_MS],
+      ['request_lost', true, 0],
+      // Elsewhere is no better.
+      ['overloaded', true, OPERATION_DEADLINE_MS],
+    ] as const) {
+      const clock = new FakeClock();
+      const stores = new MemoryStores({ clock, plan: () => ({ kind }) });
+      const hints = { send: () => undefined, listen: () => () => undefined };
+      const timers = new Timers({ store: stores.timers, hints, clock });
+      const arm = (): Promise<unknown> => timers.armDue([dueAt(FAKE_START)], { givesUpAtOnce });
+      await assert.rejects(clock.until(arm()), StoreError);
+      const tookMs = clock.now() - FAKE_START;
+      assert.ok(tookMs >= waitsMs && tookMs < waitsMs + SECOND_MS, `${kind}: ${tookMs} ms`);
 
-    const suspended = timers.armDue([dueAt(FAKE_START)]);
-    await clock.advance(0);
-    clock.step({ wallMs: HOUR_MS });
-    await assert.rejects(clock.until(suspended, SECOND_MS), unavailable);
+      const suspended = assert.rejects(arm(), StoreError);
+      await clock.advance(0);
+      clock.step({ wallMs: HOUR_MS });
+      await clock.until(suspended, SECOND_MS);
+    }
 
     const refusing = bench();
     refusing.stores.failNext('timers.writeDue', { kind: 'invalid' });

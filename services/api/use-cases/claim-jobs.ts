@@ -16,6 +16,7 @@ import type { Rounds } from '../../core/rounds/rounds.ts';
 import type { Armed, Timers } from '../../core/timers/timers.ts';
 import type { DeadlineEntry } from '../../core/domain/operation.ts';
 import type { ClaimedJobs } from './claimed-jobs.ts';
+import { type JobsRead, readEachCohort } from './read-each-cohort.ts';
 import type { StartLags } from './start-lags.ts';
 import { problemOfRound, withStore } from './store-problems.ts';
 import type { ClaimedJob, ClaimItem } from './types.ts';
@@ -54,7 +55,7 @@ export class JobClaimer {
   async claim(
     items: readonly ClaimItem[],
     worker: string,
-    read?: ReadonlyMap<string, JobTerms>,
+    read?: JobsRead<JobTerms>,
   ): Promise<readonly Result<ClaimedJob>[]> {
     const begunAt = this.#parts.clock.moment();
     const batch = await withStore(async () => ok(await this.#claimBatch(items, worker, read)));
@@ -73,17 +74,20 @@ export class JobClaimer {
   async #claimBatch(
     items: readonly ClaimItem[],
     worker: string,
-    read: ReadonlyMap<string, JobTerms> | undefined,
+    read: JobsRead<JobTerms> | undefined,
   ): Promise<readonly Result<ClaimedJob>[]> {
     const { reader, timers, gate, clock } = this.#parts;
-    const terms = read ?? (await reader.readTerms(items.map((item) => item.jobId)));
+    const jobIds = items.map((item) => item.jobId);
+    const { rows: terms, problems } = read ?? (await readEachCohort(jobIds, (ids) => reader.readTerms(ids)));
     await timers.untilClockIsRight();
     const startedAt = clock.now();
     const isEligible = (job: JobTerms | undefined, item: ClaimItem): job is JobTerms =>
       job !== undefined && mayClaim(job, item) && !isExpired(job, startedAt);
     // What to say of the others stands in their whole rows.
-    const others = items.filter((item) => !isEligible(terms.get(item.jobId), item)).map((item) => item.jobId);
-    const rows = others.length === 0 ? NO_ROWS : await reader.read(others);
+    const others = items
+      .filter((item) => !problems.has(item.jobId) && !isEligible(terms.get(item.jobId), item))
+      .map((item) => item.jobId);
+    const { rows, problems: furtherProblems } = await readEachCohort(others, (ids) => reader.read(ids));
     const eligible = items.map((item) => {
       const job = rows.get(item.jobId) ?? terms.get(item.jobId);
       return isEligible(job, item) ? job : null;
@@ -95,22 +99,37 @@ export class JobClaimer {
     const deadlines = eligible.flatMap((job) =>
       job === null || paused.has(job) || slotless.has(job) ? [] : [leaseDeadline(job, startedAt)],
     );
-    const armed = deadlines.length === 0 ? null : await timers.armDeadlines(deadlines);
+    const armed = await this.#armByShard(deadlines);
     return Promise.all(
       items.map(async (item, index) => {
+        const unread = problems.get(item.jobId) ?? furtherProblems.get(item.jobId);
+        if (unread !== undefined) return refused(unread);
         const job = eligible[index] ?? null;
         if (job !== null && paused.has(job)) return withStore(() => this.#takeBack(job, item, queuePaused(job.queue)));
         if (job !== null && slotless.has(job))
           return withStore(() => this.#takeBack(job, item, queueAtLimit(job.queue)));
-        if (job !== null && armed !== null) {
+        const timer = job === null ? undefined : armed.get(job.shard);
+        if (job !== null && timer !== undefined) {
+          if (!timer.ok) return timer;
           const enqueuedAt = limited.includes(job) ? job.enqueuedAt : null;
-          return withStore(() => this.#claimOne(job, item, { worker, startedAt, enqueuedAt }, armed));
+          return withStore(() => this.#claimOne(job, item, { worker, startedAt, enqueuedAt }, timer.value));
         }
         const row = rows.get(item.jobId);
         if (row === undefined) return refused(jobNotFound(item.jobId));
         return isExpired(row, startedAt) ? withStore(() => this.#expire(row, item)) : this.#answerLost(row, item);
       }),
     );
+  }
+
+  /** Each shard has rows of its own: one whose replicas are away keeps none of the others waiting. */
+  async #armByShard(deadlines: readonly DeadlineEntry[]): Promise<ReadonlyMap<number, Result<Armed<DeadlineEntry>>>> {
+    const { timers } = this.#parts;
+    const shards = Map.groupBy(deadlines, ({ shard }) => shard);
+    const armed = Array.from(shards, async ([shard, ofShard]) => {
+      const result = await withStore(async () => ok(await timers.armDeadlines(ofShard, { givesUpAtOnce: true })));
+      return [shard, result] as const;
+    });
+    return new Map(await Promise.all(armed));
   }
 
   async #claimOne(
@@ -201,8 +220,6 @@ export class JobClaimer {
     });
   }
 }
-
-const NO_ROWS: ReadonlyMap<string, JobRow> = new Map();
 
 const LOST = 'Somebody else claimed this attempt, or it is over. Leave the job to them.';
 

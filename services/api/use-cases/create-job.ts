@@ -73,7 +73,7 @@ export class JobCreator {
       const isLast = other === OTHER_COHORTS_MAX;
       const { jobId, cohort } = writer.place(request, clock.now());
       // Another place is better than waiting for this one.
-      const timer = isLast ? {} : { retryForMs: 0 };
+      const timer = { givesUpAtOnce: !isLast };
       const result = await withStore(() => writer.write(jobId, request, clock.now(), timer));
       const elsewhere = !result.ok && result.problem.code === 'store_unavailable' && !isLast;
       if (!elsewhere) return result;

@@ -133,7 +133,7 @@ export class ScheduleCreator {
       const isLast = other === OTHER_COHORTS_MAX;
       const scheduleId = cohorts.place(definition);
       // Another place is better than waiting for this one.
-      const timer = isLast ? {} : { retryForMs: 0 };
+      const timer = { givesUpAtOnce: !isLast };
       const result = await withStore(() =>
         this.#write(scheduleId, request, { name: null, baseTime: clock.now(), timer }),
       );

@@ -7,6 +7,7 @@ import type { JobTerms, TermsReader } from '../../core/ports/job-store.ts';
 import { BusError, type PulledMessage, type ReadyQueue } from '../../core/ports/ready-queue.ts';
 import type { QueueGate } from '../../core/queues/queue-gate.ts';
 import type { JobClaimer } from './claim-jobs.ts';
+import { readEachCohort } from './read-each-cohort.ts';
 import { isUndecided, withStore } from './store-problems.ts';
 import type { ClaimedJob, LeaseRequest } from './types.ts';
 
@@ -64,17 +65,19 @@ export class JobLeaser {
   }
 
   async #claim(request: LeaseRequest, messages: readonly PulledMessage[]): Promise<readonly ClaimedJob[]> {
-    const terms = request.signal.aborted ? null : await this.#parts.reader.readTerms(messages.map(jobIdOf));
-    const fitting = terms === null ? [] : fittingOf(messages, terms);
+    const read = request.signal.aborted
+      ? null
+      : await readEachCohort(messages.map(jobIdOf), (ids) => this.#parts.reader.readTerms(ids));
+    const fitting = read === null ? [] : fittingOf(messages, read.rows);
     // For another call, or another worker.
     for (const message of messages) if (!fitting.includes(message)) message.nakAfter(0);
-    if (terms === null || fitting.length === 0) return [];
+    if (read === null || fitting.length === 0) return [];
     const items = fitting.map(({ message: { jobId, attempt } }) => ({
       jobId,
       attempt,
       claimId: request.claimId,
     }));
-    const results = await this.#parts.claimer.claim(items, request.worker, terms);
+    const results = await this.#parts.claimer.claim(items, request.worker, read);
     return results.flatMap((result, index) => {
       const undecided = !result.ok && isUndecided(result.problem.code);
       if (undecided) fitting[index]?.nakAfter(GIVE_BACK_MS);

@@ -20,6 +20,7 @@ import type { Log, Telemetry } from '../../core/ports/telemetry.ts';
 import type { QueueGate } from '../../core/queues/queue-gate.ts';
 import type { Rounds } from '../../core/rounds/rounds.ts';
 import type { ClaimedAttempt, ClaimedJobs } from './claimed-jobs.ts';
+import { readEachCohort } from './read-each-cohort.ts';
 import { problemOfRound, withStore } from './store-problems.ts';
 import type { HeartbeatAnswer, HeartbeatItem, ReleaseItem, Report, ReportAnswer } from './types.ts';
 import { attemptRefused, jobNotFound } from './worker-refusals.ts';
@@ -55,13 +56,15 @@ export class JobReporter {
   }
 
   async #report(reports: readonly Ending[]): Promise<readonly Result<ReportAnswer>[]> {
-    const rows = await withStore(async () => ok(await this.#rowsToDecideOn(reports)));
-    if (!rows.ok) return reports.map(() => rows);
+    const toDecideOn = reports.flatMap((report) => (report.kind === 'succeeded' ? [] : [report.jobId]));
+    const { rows, problems } = await readEachCohort(toDecideOn, (ids) => this.#parts.reader.read(ids));
     return Promise.all(
       reports.map((report) =>
-        withStore(() =>
-          report.kind === 'succeeded' ? this.#succeed(report) : this.#end(report, rows.value.get(report.jobId) ?? null),
-        ),
+        withStore(async () => {
+          if (report.kind === 'succeeded') return this.#succeed(report);
+          const unread = problems.get(report.jobId);
+          return unread === undefined ? this.#end(report, rows.get(report.jobId) ?? null) : refused(unread);
+        }),
       ),
     );
   }
@@ -155,11 +158,6 @@ export class JobReporter {
     if (end?.outcome === outcome && sameReport(report, end)) return ok({ outcome, status: row.status, replayed: true });
     this.#parts.telemetry.count('punctual_stale_reports_total', { queue: row.queue, call: 'complete' });
     return refused(attemptRefused(row, report.attempt));
-  }
-
-  async #rowsToDecideOn(reports: readonly Ending[]): Promise<ReadonlyMap<string, JobRow>> {
-    const ids = reports.flatMap((report) => (report.kind === 'succeeded' ? [] : [report.jobId]));
-    return ids.length === 0 ? new Map<string, JobRow>() : this.#parts.reader.read(ids);
   }
 
   async #finishedByRead(jobId: string, end: AttemptEnd): Promise<FinishedJob | null> {

@@ -103,6 +103,8 @@ export const ROUND_MAX_BYTES = 1024 * 1024;
 export const LATE_APPLY_MS = 4 * SECOND_MS;
 /** An operation that waited or was retried for this long is given up: dropped when surely unwritten, else unknown. */
 export const OPERATION_DEADLINE_MS = 15 * SECOND_MS;
+/** A timer's partition that too few replicas are there for is given up after this: its caller has an answer to give, and others to go on with. */
+export const UNAVAILABLE_WAIT_MS = 2 * SECOND_MS;
 
 // Timers (design section 6, rules 2, 3 and 5).
 /** A due row whose minute ended longer ago than this may have been passed by its readers. */

@@ -18,6 +18,7 @@ export interface ClockGuardParts {
 
 interface Measured {
   readonly skews: readonly Skew[];
+  /** When the first was asked. */
   readonly at: Moment;
 }
 
@@ -76,6 +77,8 @@ export class ClockGuard {
   /** One comparison with all servers; without any answer the former one stands. */
   async check(): Promise<void> {
     const { sources, clock, telemetry } = this.#parts;
+    // A step while one server is still to answer is not in what the others told.
+    const at = clock.moment();
     const answers = await Promise.allSettled(sources().map((source) => this.#ask(source)));
     this.#isWoken = false;
     const skews = answers.flatMap((answer) => (answer.status === 'fulfilled' ? [answer.value] : []));
@@ -86,7 +89,7 @@ export class ClockGuard {
     for (const { source, aheadMs } of skews) {
       telemetry.gauge('punctual_clock_skew_seconds', aheadMs / SECOND_MS, { source });
     }
-    this.#measured = { skews, at: clock.moment() };
+    this.#measured = { skews, at };
     this.#say(judgeClock(skews), skews);
   }
 

@@ -7,6 +7,7 @@ import {
   REWRITE_AHEAD_MS,
   ROUND_SLOW_MS,
   SPARE_DEADLINE_AHEAD_MS,
+  UNAVAILABLE_WAIT_MS,
 } from '../domain/limits.ts';
 import type { DeadlineEntry, DueEntry } from '../domain/operation.ts';
 import { elapsedMs, msBetween, type EpochMs, type Moment } from '../domain/time.ts';
@@ -23,8 +24,8 @@ export interface Armed<Entry> {
 }
 
 export interface ArmOptions {
-  /** How long a write that fails is tried again; OPERATION_DEADLINE_MS when absent. */
-  readonly retryForMs?: number;
+  /** Whoever can go elsewhere, or has others to go on with, does not wait for a partition that cannot be written. */
+  readonly givesUpAtOnce?: boolean;
 }
 
 const WRITE_PAUSE_MS = 100;
@@ -80,11 +81,11 @@ export class Timers {
   }
 
   /** As armDue, for deadline rows. */
-  async armDeadlines(wanted: readonly DeadlineEntry[]): Promise<Armed<DeadlineEntry>> {
+  async armDeadlines(wanted: readonly DeadlineEntry[], options: ArmOptions = {}): Promise<Armed<DeadlineEntry>> {
     await this.untilClockIsRight();
     const chosenAt = this.#clock.moment();
     const entries = wanted.map((entry) => ({ ...entry, at: Math.max(entry.at, chosenAt.wallMs) }));
-    await this.#retried(() => this.#store.writeDeadlines(entries));
+    await this.#retried(() => this.#store.writeDeadlines(entries), options);
     let exposed: readonly DeadlineEntry[] = entries;
     for (;;) {
       await this.untilClockIsRight();
@@ -94,7 +95,7 @@ export class Timers {
         .map((entry) => ({ ...entry, at: now + REWRITE_AHEAD_MS }));
       if (exposed.length === 0) return { entries, chosenAt };
       const again = exposed;
-      await this.#retried(() => this.#store.writeDeadlines(again));
+      await this.#retried(() => this.#store.writeDeadlines(again), options);
     }
   }
 
@@ -156,17 +157,31 @@ export class Timers {
   }
 
   /** Plain rows are idempotent, so an unclear or refused write is simply written again, for a bounded time. */
-  async #retried(write: () => Promise<void>, { retryForMs = OPERATION_DEADLINE_MS }: ArmOptions = {}): Promise<void> {
+  async #retried(write: () => Promise<void>, options: ArmOptions = {}): Promise<void> {
     const startedAt = this.#clock.moment();
     for (;;) {
       try {
         await write();
         return;
       } catch (error) {
-        const retryable = error instanceof StoreError && error.kind !== 'invalid';
-        if (!retryable || elapsedMs(startedAt, this.#clock.moment()) >= retryForMs) throw error;
+        if (!(error instanceof StoreError)) throw error;
+        if (elapsedMs(startedAt, this.#clock.moment()) >= patienceMs(error, options)) throw error;
         await this.#clock.sleep(WRITE_PAUSE_MS);
       }
     }
+  }
+}
+
+/** How long a write that failed so is tried again. */
+function patienceMs({ kind }: StoreError, { givesUpAtOnce = false }: ArmOptions): number {
+  switch (kind) {
+    case 'invalid':
+      return 0;
+    case 'overloaded':
+      return OPERATION_DEADLINE_MS;
+    case 'unknown':
+      return givesUpAtOnce ? 0 : OPERATION_DEADLINE_MS;
+    case 'unavailable':
+      return givesUpAtOnce ? 0 : UNAVAILABLE_WAIT_MS;
   }
 }
