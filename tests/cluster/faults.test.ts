@@ -10,6 +10,7 @@ import { jetstreamManager } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
 import type { ServiceProcess } from '../support/cluster.ts';
 import { type Fault, type FaultRow, runFault, setStage, type Stage, tableOf } from '../support/faults-stage.ts';
+import { assertTheRestGoesOn } from '../support/lost-range.ts';
 import type { PrivateServer } from '../support/servers.ts';
 import { suiteCleanup } from '../support/suite-cleanup.ts';
 import { untilRingIsWhole } from '../support/three-nodes.ts';
@@ -125,6 +126,11 @@ const MACHINE: Fault = {
   },
 };
 
+const RANGE_LOST: Fault = {
+  name: 'Cassandra node 3: kill -9, and with it the only copy of a third of another keyspace',
+  strike: assertTheRestGoesOn,
+};
+
 const LONG: readonly Fault[] = [
   CALM,
   ...[0, 1, 2].flatMap((index) => serverFaults(`Cassandra node ${index + 1}`, cassandra(index))),
@@ -135,6 +141,7 @@ const LONG: readonly Fault[] = [
   MACHINE,
   NATS_AWAY,
   STREAM_DELETED,
+  RANGE_LOST,
 ];
 const SHORT: readonly Fault[] = [
   serverFaults('Cassandra node 2', cassandra(1))[0]!,

@@ -25,6 +25,7 @@ export interface Stage {
   readonly cluster: Cluster;
   readonly workers: readonly WorkerProcess[];
   readonly stores: Stores;
+  readonly cleanup: Cleanup;
 }
 
 export interface Fault {
@@ -69,7 +70,7 @@ export async function setStage(test: Cleanup): Promise<Stage> {
   const stores = createStores(session, { clock: systemClock });
   const workers = ['one', 'two'].map((name) => startWorker(test, cluster, { queue: QUEUE, name, concurrency: 50 }));
   await untilStatus(cluster.apiUrl, await createJob(cluster.apiUrl, { queue: QUEUE }), 'succeeded', 30_000);
-  return { nodes, cluster, workers, stores };
+  return { nodes, cluster, workers, stores, cleanup: test };
 }
 
 /** Strikes once under load, and asserts that nothing which was accepted is lost, done twice or damaged. */

@@ -17,6 +17,8 @@ export interface ThreeNodes {
   readonly cassandra: readonly PrivateServer[];
   readonly nats: readonly PrivateServer[];
   readonly servers: ClusterServers;
+  /** The same, with a keyspace of which each row has one copy only. */
+  readonly oneCopy: ClusterServers;
 }
 
 /** What services are told of their servers. */
@@ -57,10 +59,10 @@ export async function startThreeNodes(test: Cleanup): Promise<ThreeNodes> {
   const [port = 0, storagePort = 0] = await findFreePorts(first, 2);
   const shared = { port, storagePort, seed: first, heapMb: HEAP_MB, isShortLived: true, progress: showProgress };
   const cassandra: PrivateServer[] = [];
-  const keyspace = `t${randomBytes(5).toString('hex')}`;
+  const [keyspace, ofOneCopy] = [newKeyspace(), newKeyspace()];
   for (const address of addresses) {
     const node = await startPrivate(test, 'cassandra', (dir) => startCassandra({ ...shared, address, dir }));
-    if (cassandra.length === 0) await makeSchema(node, keyspace);
+    if (cassandra.length === 0) for (const each of [keyspace, ofOneCopy]) await makeSchema(node, each);
     cassandra.push(node);
   }
   const servers: ClusterServers = {
@@ -72,7 +74,15 @@ export async function startThreeNodes(test: Cleanup): Promise<ThreeNodes> {
   };
   await withProgress(showProgress, 'Waiting until all nodes know each other', () => untilRingIsWhole(servers));
   await spreadOverAllNodes(servers, keyspace);
-  return { cassandra, nats: await nats, servers };
+  // Its rows were written when there was one node: first all nodes have them, then only those are left who are to.
+  await spreadOverAllNodes(servers, ofOneCopy);
+  await setCopies(servers, ofOneCopy, 1);
+  const oneCopy = { ...servers, keyspace: ofOneCopy, replicas: 1 };
+  return { cassandra, nats: await nats, servers, oneCopy };
+}
+
+function newKeyspace(): string {
+  return `t${randomBytes(5).toString('hex')}`;
 }
 
 /** On one node it takes seconds; each statement waits until all nodes agree, which three of them need minutes for. */
@@ -81,23 +91,35 @@ async function makeSchema({ contactPoint }: PrivateServer, keyspace: string): Pr
   await withProgress(showProgress, 'Making the schema', () => applySchema(target));
 }
 
-async function spreadOverAllNodes({ cassandraContactPoints }: ClusterServers, keyspace: string): Promise<void> {
-  const { client } = createDriver({ contactPoints: cassandraContactPoints, localDatacenter: DATA_CENTER });
-  try {
-    await client.connect();
-    const replication = `{'class': 'NetworkTopologyStrategy', '${DATA_CENTER}': ${NODES}}`;
+async function spreadOverAllNodes(servers: ClusterServers, keyspace: string): Promise<void> {
+  await setCopies(servers, keyspace, NODES);
+  await withClient(servers, async (client) => {
+    // The only rows that there are: a read of all copies makes those that are missing.
+    const all = { prepare: true, consistency: types.consistencies.all };
+    await client.execute(`SELECT * FROM ${keyspace}.schema_migrations WHERE scope = 'cassandra'`, [], all);
+  });
+}
+
+async function setCopies(servers: ClusterServers, keyspace: string, copies: number): Promise<void> {
+  const replication = `{'class': 'NetworkTopologyStrategy', '${DATA_CENTER}': ${copies}}`;
+  await withClient(servers, (client) =>
     // A node may be up before it has been told of the schema.
-    await until('the keyspace is known to the node that is asked', RING_LIMIT_MS, async () => {
+    until('the keyspace is known to the node that is asked', RING_LIMIT_MS, async () => {
       try {
         await client.execute(`ALTER KEYSPACE ${keyspace} WITH replication = ${replication}`);
         return true;
       } catch {
         return undefined;
       }
-    });
-    // The only rows that there are: a read of all copies makes those that are missing.
-    const all = { prepare: true, consistency: types.consistencies.all };
-    await client.execute(`SELECT * FROM ${keyspace}.schema_migrations WHERE scope = 'cassandra'`, [], all);
+    }),
+  );
+}
+
+async function withClient(servers: ClusterServers, work: (client: Client) => Promise<unknown>): Promise<void> {
+  const { client } = createDriver({ contactPoints: servers.cassandraContactPoints, localDatacenter: DATA_CENTER });
+  try {
+    await client.connect();
+    await work(client);
   } finally {
     await client.shutdown();
   }
