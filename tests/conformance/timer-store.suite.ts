@@ -97,6 +97,30 @@ export function timerStoreSuite(harness: () => TimerStoreHarness): void {
     assert.deepEqual(await read(), expected);
   });
 
+  it('goes on behind a row, among others of the same time', async () => {
+    const shard = newShard();
+    const cohort = newCohort();
+    const ids = [0, 1, 2, 3].map((member) => memberId(cohort, member));
+    const times = [5, 5, 5, 6].map((ms) => BUCKET + ms);
+    await harness().timers.writeDue(ids.map((jobId, index) => due(shard, times[index]!, jobId)));
+    await harness().timers.writeDeadlines(
+      ids.map((jobId, index) => ({ shard, at: times[index]!, jobId, publishedAt: null })),
+    );
+    const to = BUCKET + MINUTE_MS - 1;
+    for (const [from, afterId, expected] of [
+      [BUCKET + 5, ids[0]!, ids.slice(1)],
+      [BUCKET + 5, ids[2]!, ids.slice(3)],
+      [BUCKET + 5, '', ids],
+      [BUCKET + 4, ids[3]!, ids],
+      [BUCKET + 6, ids[3]!, []],
+    ] as const) {
+      const range = { shard, bucket: BUCKET, from, afterId, to };
+      const dueIds = (await pagesOf(harness().timers.readDue(range))).flat().map(({ jobId }) => jobId);
+      const deadlineIds = (await pagesOf(harness().timers.readDeadlines(range))).flat().map(({ jobId }) => jobId);
+      assert.deepEqual([dueIds, deadlineIds], [expected, expected], `from ${from - BUCKET} ms, behind ${afterId}`);
+    }
+  });
+
   it('keeps deadline rows, with and without a time of publishing', async () => {
     const shard = newShard();
     const rows: DeadlineEntry[] = [

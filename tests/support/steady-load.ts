@@ -10,6 +10,9 @@ export interface SteadyLoad {
   stop(): Promise<void>;
 }
 
+/** What is owed after a standstill is not sent at once: thousands of open sockets would keep this process from anything else. */
+const IN_FLIGHT_MAX = 500;
+
 /** Posts a steady stream, half of it due now and half a second later, until told to stop; collects what was accepted. */
 export function postSteadily(
   cluster: Cluster,
@@ -31,7 +34,7 @@ export function postSteadily(
   const loop = (async () => {
     const startedAt = Date.now();
     while (!stopping.signal.aborted) {
-      while (sent < ((Date.now() - startedAt) / 1_000) * jobsPerS) {
+      while (sent < ((Date.now() - startedAt) / 1_000) * jobsPerS && inFlight.size < IN_FLIGHT_MAX) {
         const one = post();
         inFlight.add(one);
         void one.finally(() => inFlight.delete(one));
