@@ -10,6 +10,7 @@ import type { JobReader } from '../core/ports/job-store.ts';
 import type { Log } from '../core/ports/telemetry.ts';
 import type { DueJob } from './due-job.ts';
 import type { DueMover } from './due-mover.ts';
+import { Fifo } from './fifo.ts';
 import { HeldLane } from './held-lane.ts';
 import type { Subject } from './queue-allowance.ts';
 import type { QueueTurns } from './queue-turns.ts';
@@ -30,11 +31,18 @@ export interface HeldInventory {
   readonly places: ReadonlyMap<string, HeldPlace>;
 }
 
+/** Jobs to be written as held rows of one lane. */
+interface LaneJobs {
+  readonly lane: HeldLane;
+  readonly jobs: readonly DueJob[];
+}
+
 /** Lanes of one subject that are read at the same time. */
 const READS_OF_SUBJECT_MAX = 4;
 /** Over so many pages the room is spread. */
 const PAGES_OF_ROOM = 8;
 const READS_MAX = 16;
+const WRITES_MAX = 8;
 const BEGINNING: HeldPlace = { runAt: 0, jobId: '' };
 
 /**
@@ -49,6 +57,8 @@ export class HeldJobs {
   /** Under way, by subject. */
   readonly #reading = new Map<string, { reads: number; rows: number }>();
   #reads = 0;
+  readonly #toWrite = new Fifo<LaneJobs>();
+  #writes = 0;
   #holding = 0;
 
   constructor(parts: HeldJobsParts) {
@@ -109,8 +119,13 @@ export class HeldJobs {
     for (const job of others) job.again(this.#parts.clock.now() + SECOND_MS);
     this.#holding += ours.length;
     for (const ofLane of Map.groupBy(ours, ({ row }) => `${row.shard} ${subjectKey(row)}`).values()) {
-      void this.#write(ofLane);
+      const [first] = ofLane;
+      if (first === undefined) continue;
+      const lane = this.#laneOf(first.row);
+      lane.writes(ofLane.map(({ row }) => row));
+      this.#toWrite.push({ lane, jobs: ofLane });
     }
+    this.#writeOn();
   }
 
   /** Several times a second: reads on for every queue that has turns for more. */
@@ -173,14 +188,24 @@ export class HeldJobs {
     lane.saved(place);
   }
 
-  async #write(jobs: readonly DueJob[]): Promise<void> {
-    const { store, clock, log } = this.#parts;
+  /** A few at a time: they are in nobody's way, while what is due elsewhere wants the store at the same moment. */
+  #writeOn(): void {
+    while (this.#writes < WRITES_MAX) {
+      const next = this.#toWrite.shift();
+      if (next === undefined) return;
+      this.#writes += 1;
+      void this.#write(next).finally(() => {
+        this.#writes -= 1;
+        this.#writeOn();
+      });
+    }
+  }
+
+  async #write({ lane, jobs }: LaneJobs): Promise<void> {
+    const { store, clock, log, holds } = this.#parts;
     const rows = jobs.map(({ row }) => row);
-    const [first] = rows;
-    if (first === undefined) return;
-    const lane = this.#laneOf(first);
-    lane.writes(rows);
     try {
+      if (!holds(lane.key.shard)) throw new Error('the shard was lost meanwhile');
       const back = lane.placeToGoBack(rows);
       if (back !== null) await this.#savePlace(lane, back);
       await store.write(rows);

@@ -1,19 +1,13 @@
 import { priorityOrder } from '../core/contract/priority-turns.ts';
 import { cohortOf } from '../core/domain/ids.ts';
 import { PRIORITIES, type Priority } from '../core/domain/job-status.ts';
-import {
-  HELD_AHEAD_MAX,
-  MOVING_COHORTS_MAX,
-  MOVING_ROWS_MAX,
-  SECOND_MS,
-  TURN_ROWS,
-  TURN_WAIT_MAX_MS,
-} from '../core/domain/limits.ts';
+import { HELD_AHEAD_MAX, MOVING_COHORTS_MAX, SECOND_MS, TURN_ROWS, TURN_WAIT_MAX_MS } from '../core/domain/limits.ts';
 import type { EpochMs } from '../core/domain/time.ts';
 import type { ReadyPublisher } from '../core/moves/ready-publisher.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { DueJob } from './due-job.ts';
 import { Fifo } from './fifo.ts';
+import { MovingLimit } from './moving-limit.ts';
 import type { QueueAllowance, Subject } from './queue-allowance.ts';
 
 export interface QueueTurnsParts {
@@ -54,7 +48,10 @@ export class QueueTurns {
   /** Those that were allowed nothing when they were asked last: asked again at the next beat. */
   readonly #resting = new Map<string, Lane>();
   readonly #moving = new Map<string, number>();
+  readonly #movingLimit = new MovingLimit();
   #movingRows = 0;
+  /** The last turns ended because as many were under way as there may be. */
+  #isFull = false;
   #isPumping = false;
   #isClosed = false;
 
@@ -69,6 +66,16 @@ export class QueueTurns {
     due.push({ job, since: this.#parts.clock.now() });
     this.#pumpSoon();
     return true;
+  }
+
+  /** How many more jobs of a queue it takes, whatever their priority. */
+  room(queue: string): number {
+    const rooms = PRIORITIES.map((priority) => {
+      const subject = { queue, priority };
+      const { held, due } = this.#waitingOf(subject);
+      return this.#parts.allowance.waitingMax(subject) - held.length - due.length;
+    });
+    return Math.max(0, Math.min(...rooms));
   }
 
   /** How many held jobs it takes to have enough of them at hand; 0 while it has enough, or none can have a turn. */
@@ -136,7 +143,7 @@ export class QueueTurns {
   #pump(): void {
     while (this.#room() > 0) {
       const next = this.#lanes.entries().next();
-      if (next.done === true) return;
+      if (next.done === true) break;
       const [queue, lane] = next.value;
       this.#lanes.delete(queue);
       const started = this.#serve(lane);
@@ -144,6 +151,7 @@ export class QueueTurns {
       if (started > 0) this.#lanes.set(queue, lane);
       else this.#resting.set(queue, lane);
     }
+    this.#isFull = this.#movingRows >= this.#movingLimit.rows;
   }
 
   #serve(lane: Lane): number {
@@ -181,10 +189,13 @@ export class QueueTurns {
       job.again(this.#parts.clock.now() + SECOND_MS);
       return;
     }
+    const { clock } = this.#parts;
     const cohort = cohortOf(job.row.jobId);
+    const setOutAt = clock.monotonic();
     this.#movingRows += 1;
     this.#moving.set(cohort, (this.#moving.get(cohort) ?? 0) + 1);
     const wasEnqueued = await this.#parts.enqueue(job);
+    this.#movingLimit.arrived(setOutAt, clock.monotonic(), this.#isFull);
     this.#movingRows -= 1;
     const left = (this.#moving.get(cohort) ?? 1) - 1;
     if (left === 0) this.#moving.delete(cohort);
@@ -196,7 +207,7 @@ export class QueueTurns {
   /** How many more jobs may be under way: each could be of a cohort of its own. */
   #room(): number {
     if (this.#isClosed || this.#moving.size >= MOVING_COHORTS_MAX) return 0;
-    return Math.min(MOVING_ROWS_MAX, this.#parts.publisher.room()) - this.#movingRows;
+    return Math.min(this.#movingLimit.rows, this.#parts.publisher.room()) - this.#movingRows;
   }
 }
 

@@ -1,4 +1,5 @@
-import { DUE_ROWS_POOL_MAX } from '../core/domain/limits.ts';
+import { PRIORITIES } from '../core/domain/job-status.ts';
+import { ROWS_POOL_MAX } from '../core/domain/limits.ts';
 import type { WaitingCanceller } from '../core/moves/cancel-waiting.ts';
 import type { ReadyPublisher } from '../core/moves/ready-publisher.ts';
 import type { Clock } from '../core/ports/clock.ts';
@@ -47,7 +48,7 @@ export interface QueueWorkParts {
 export class QueueWork {
   readonly held: HeldJobs;
   /** For due rows that more than fill their shard's own room. */
-  readonly rowPool = new RowPool(DUE_ROWS_POOL_MAX);
+  readonly rowPool = new RowPool(ROWS_POOL_MAX);
   readonly #mover: DueMover;
   readonly #starter: LimitedStarter;
   readonly #turns: QueueTurns;
@@ -75,9 +76,10 @@ export class QueueWork {
     this.#clock = clock;
   }
 
-  /** How many more jobs may be offered at once: all of them could become held rows. */
-  room(): number {
-    return this.held.room();
+  /** How many more jobs of a queue may be offered at once: those that have to wait behind others could all become held rows. */
+  room(queue: string): number {
+    const mustBeHeld = PRIORITIES.some((priority) => this.held.hasWaiting({ queue, priority }));
+    return this.held.room() + (mustBeHeld ? 0 : this.#turns.room(queue));
   }
 
   /** Never rejects: what cannot go on now comes again. */

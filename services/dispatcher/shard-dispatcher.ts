@@ -1,10 +1,10 @@
 import { cohortOf, isScheduleId } from '../core/domain/ids.ts';
 import {
   CURSOR_SAVE_EVERY_MS,
-  DUE_ROWS_IN_MEMORY_MAX,
   HELD_DROP_EVERY_MS,
   READ_AHEAD_MS,
   SECOND_MS,
+  SHARD_ROWS_IN_MEMORY_MAX,
 } from '../core/domain/limits.ts';
 import type { DueEntry } from '../core/domain/operation.ts';
 import type { EpochMs } from '../core/domain/time.ts';
@@ -29,7 +29,7 @@ export interface ShardDispatcherParts {
   readonly holds: (shard: number) => boolean;
 }
 
-/** No queue has this name: schedules take turns with the queues, so that no flood of jobs keeps them waiting. */
+/** No queue has this name: no flood of jobs keeps schedules waiting. */
 const SCHEDULES_LANE = '@schedules';
 
 /**
@@ -53,6 +53,21 @@ export class ShardDispatcher {
   #saved: EpochMs;
   #droppedAt: EpochMs;
   #isClosed = false;
+  /** One for all of its jobs: there are very many of them. */
+  readonly #custody: Custody = {
+    holds: () => this.#holds(),
+    settle: ({ taken }) => {
+      this.#scanner.settle(taken);
+    },
+    again: (job, at) => {
+      job.firstSeenAt ??= this.#parts.clock.now();
+      this.#again.set(job.row, job);
+      this.#scanner.putBack(job.taken, at);
+    },
+    passOver: (job) => {
+      this.#parts.work.held.hold([job]);
+    },
+  };
 
   constructor(
     parts: ShardDispatcherParts,
@@ -75,7 +90,7 @@ export class ShardDispatcher {
       shard: start.shard,
       from: start.from,
       readAheadMs: READ_AHEAD_MS,
-      capacity: DUE_ROWS_IN_MEMORY_MAX,
+      capacity: SHARD_ROWS_IN_MEMORY_MAX,
       pool: parts.work.rowPool,
     });
   }
@@ -103,31 +118,41 @@ export class ShardDispatcher {
 
   /** Null also while nothing may be fired: the next beat takes it up again. */
   nextFireAt(): EpochMs | null {
-    const next = this.#scanner.nextFireAt();
-    return next !== null && this.#parts.work.room() > 0 && this.#holds() ? next : null;
+    return this.#holds() ? this.#scanner.nextFireAt((lane) => this.#roomOf(lane) > 0) : null;
   }
 
   /** Sends on everything that is due; does not wait for what comes of it. */
   fire(): void {
-    const { clock, work } = this.#parts;
+    const { clock } = this.#parts;
     // Asked ten times a second of each shard: the scanner knows soonest that there is nothing.
     const next = this.#scanner.nextFireAt();
     if (next === null || next > clock.now() || !this.#holds()) return;
-    const taken = this.#scanner.takeDue(clock.now(), work.room()).map((row) => this.#jobOf(row));
-    if (taken.length === 0) return;
-    this.#wakeSchedules(taken.filter(({ row }) => isScheduleId(row.jobId)));
+    for (const lane of this.#scanner.dueLanes(clock.now())) this.#fireLane(lane, clock.now());
+  }
+
+  #fireLane(lane: string, now: EpochMs): void {
+    const { work } = this.#parts;
+    const taken = this.#scanner.takeDue(now, this.#roomOf(lane), lane).map((row) => this.#jobOf(row));
+    if (lane === SCHEDULES_LANE) {
+      this.#wakeSchedules(taken);
+      return;
+    }
     const due = taken.filter((job) => {
-      if (isScheduleId(job.row.jobId)) return false;
       // The creator of a direct row publishes the job itself; only the second look needs the row.
       if (job.row.direct) job.settle();
       else if (job.isEnqueued) work.publish(job);
       else return true;
       return false;
     });
-    work.offer(due.filter((job) => !job.isLate));
-    const late = due.filter((job) => job.isLate);
+    work.offer(due.filter((job) => !job.taken.late));
+    const late = due.filter((job) => job.taken.late);
     // Rows first read when long due have mostly been handled by somebody.
     if (late.length > 0) void work.offerLate(late);
+  }
+
+  /** A flood that waits to be held keeps no other queue's jobs from being taken. */
+  #roomOf(lane: string): number {
+    return lane === SCHEDULES_LANE ? Infinity : this.#parts.work.room(lane);
   }
 
   /** The shard is somebody else's now; also where that is this process again, which reads it anew then. */
@@ -201,23 +226,9 @@ export class ShardDispatcher {
   }
 
   #jobOf(taken: Held<DueEntry>): ScannedJob {
-    const { clock, work } = this.#parts;
     const known = this.#again.get(taken.row);
     if (known !== undefined) return known;
-    const job: ScannedJob = new ScannedJob(taken, {
-      holds: () => this.#holds(),
-      settle: () => {
-        this.#scanner.settle(taken);
-      },
-      again: (at) => {
-        job.firstSeenAt ??= clock.now();
-        this.#again.set(taken.row, job);
-        this.#scanner.putBack(taken, at);
-      },
-      passOver: () => {
-        work.held.hold([job]);
-      },
-    });
+    const job = new ScannedJob(taken, this.#custody);
     const { runAt } = taken.row;
     job.maybeUnpublished = runAt >= this.#inheritedFrom && runAt <= this.#startedAt;
     return job;
@@ -233,19 +244,19 @@ export class ShardDispatcher {
 
 interface Custody {
   holds(): boolean;
-  settle(): void;
-  again(at: EpochMs): void;
-  passOver(): void;
+  settle(job: ScannedJob): void;
+  again(job: ScannedJob, at: EpochMs): void;
+  passOver(job: ScannedJob): void;
 }
 
 /** A job whose due row the scanner has in its custody. */
 class ScannedJob extends DueJob {
-  readonly isLate: boolean;
+  readonly taken: Held<DueEntry>;
   readonly #custody: Custody;
 
-  constructor({ row, late }: Held<DueEntry>, custody: Custody) {
-    super(row);
-    this.isLate = late;
+  constructor(taken: Held<DueEntry>, custody: Custody) {
+    super(taken.row);
+    this.taken = taken;
     this.#custody = custody;
   }
 
@@ -254,14 +265,14 @@ class ScannedJob extends DueJob {
   }
 
   override settle(): void {
-    this.#custody.settle();
+    this.#custody.settle(this);
   }
 
   override again(at: EpochMs): void {
-    this.#custody.again(at);
+    this.#custody.again(this, at);
   }
 
   override passOver(): void {
-    this.#custody.passOver();
+    this.#custody.passOver(this);
   }
 }

@@ -1,15 +1,31 @@
-import { SECOND_MS, SHARD_ROWS_IN_MEMORY_MAX } from '../core/domain/limits.ts';
+import { SECOND_MS, SETTLED_ROWS_KEPT_MAX, SHARD_ROWS_IN_MEMORY_MAX } from '../core/domain/limits.ts';
 import type { DeadlineEntry } from '../core/domain/operation.ts';
 import type { EpochMs } from '../core/domain/time.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { TimerStore } from '../core/ports/timer-store.ts';
+import type { RowPool } from '../core/scan/row-pool.ts';
 import { ShardScanner, type Held } from '../core/scan/shard-scanner.ts';
 import type { Found, Settles } from './settle.ts';
 
 /** Rows settled together: their jobs are read and written grouped by cohort. */
 const SETTLE_ROWS_MAX = 500;
-/** Keys of rows settled lately, so that the second look at their minute only takes the others. */
-const REMEMBERED_MAX = 20_000;
+
+/** Rows settled lately, of all shards, so that the second look at their minute only takes the others. */
+export class SettledRows {
+  readonly #keys = new Set<string>();
+
+  has(row: DeadlineEntry): boolean {
+    return this.#keys.has(keyOf(row));
+  }
+
+  add(row: DeadlineEntry): void {
+    if (this.#keys.size >= SETTLED_ROWS_KEPT_MAX) {
+      const oldest = this.#keys.values().next();
+      if (oldest.done !== true) this.#keys.delete(oldest.value);
+    }
+    this.#keys.add(keyOf(row));
+  }
+}
 
 /** Deadline rows of one shard as their time comes, with a trailing edge of 5 s (rule 5). */
 export class ShardDeadlines {
@@ -17,11 +33,14 @@ export class ShardDeadlines {
   readonly #settler: Settles;
   readonly #scanner: ShardScanner<DeadlineEntry>;
   readonly #republishedAt: () => EpochMs | null;
-  readonly #settledLately = new Set<string>();
+  readonly #settledRows: SettledRows;
 
   constructor(parts: {
     timerStore: TimerStore;
     settler: Settles;
+    settledRows: SettledRows;
+    /** What the shards of this process have room for together. */
+    pool: RowPool;
     clock: Clock;
     shard: number;
     from: EpochMs;
@@ -31,12 +50,14 @@ export class ShardDeadlines {
     this.#clock = parts.clock;
     this.#republishedAt = parts.republishedAt;
     this.#settler = parts.settler;
+    this.#settledRows = parts.settledRows;
     this.#scanner = new ShardScanner({
       source: { read: (range) => parts.timerStore.readDeadlines(range), at: (row) => row.at, id: (row) => row.jobId },
       shard: parts.shard,
       from: parts.from,
       readAheadMs: 0,
       capacity: SHARD_ROWS_IN_MEMORY_MAX,
+      pool: parts.pool,
     });
   }
 
@@ -53,8 +74,9 @@ export class ShardDeadlines {
     return this.#scanner.position();
   }
 
-  wasSettledLately(row: DeadlineEntry): boolean {
-    return this.#settledLately.has(deadlineKey(row));
+  /** The shard is somebody else's now. */
+  close(): void {
+    this.#scanner.close();
   }
 
   async #settleDue(): Promise<number> {
@@ -74,7 +96,7 @@ export class ShardDeadlines {
         const result = results[index];
         if (result === 'settled') {
           this.#scanner.settle(held);
-          this.#remember(held.key);
+          this.#settledRows.add(held.row);
           settled += 1;
         } else {
           this.#scanner.putBack(held, result?.again ?? this.#clock.now() + SECOND_MS);
@@ -86,14 +108,6 @@ export class ShardDeadlines {
       throw error;
     }
   }
-
-  #remember(key: string): void {
-    if (this.#settledLately.size >= REMEMBERED_MAX) {
-      const oldest = this.#settledLately.values().next();
-      if (oldest.done !== true) this.#settledLately.delete(oldest.value);
-    }
-    this.#settledLately.add(key);
-  }
 }
 
 export function foundDeadline(row: DeadlineEntry, republishedAt: EpochMs | null): Found {
@@ -102,6 +116,6 @@ export function foundDeadline(row: DeadlineEntry, republishedAt: EpochMs | null)
   return { jobId: row.jobId, shard: row.shard, table: 'deadlines', at: row.at, publishedAt };
 }
 
-function deadlineKey(row: DeadlineEntry): string {
-  return `${row.jobId} ${row.at}`;
+function keyOf({ jobId, at }: DeadlineEntry): string {
+  return `${jobId} ${at}`;
 }

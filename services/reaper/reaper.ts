@@ -1,12 +1,19 @@
-import { CURSOR_REWIND_MS, CURSOR_SAVE_EVERY_MS, SECOND_MS } from '../core/domain/limits.ts';
+import {
+  CURSOR_REWIND_MS,
+  CURSOR_SAVE_EVERY_MS,
+  LOOKS_AT_ONCE,
+  ROWS_POOL_MAX,
+  SECOND_MS,
+} from '../core/domain/limits.ts';
 import type { EpochMs } from '../core/domain/time.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { Log, Telemetry } from '../core/ports/telemetry.ts';
 import type { CursorRole, CursorStore, TimerStore } from '../core/ports/timer-store.ts';
 import { spreadOver } from '../core/runtime/spread-over.ts';
 import { waitAtMost } from '../core/runtime/wait-at-most.ts';
+import { RowPool } from '../core/scan/row-pool.ts';
 import type { Timers } from '../core/timers/timers.ts';
-import { foundDeadline, ShardDeadlines } from './deadlines.ts';
+import { foundDeadline, SettledRows, ShardDeadlines } from './deadlines.ts';
 import type { ReadyWatch } from './ready-watch.ts';
 import type { Republisher } from './republish.ts';
 import { SecondLook } from './second-look.ts';
@@ -59,6 +66,8 @@ export class Reaper {
   readonly #parts: ReaperParts;
   readonly #owned = new Map<number, OwnedShard>();
   readonly #awaited = new Set<number>();
+  readonly #rowPool = new RowPool(ROWS_POOL_MAX);
+  readonly #settledRows = new SettledRows();
 
   constructor(parts: ReaperParts) {
     this.#parts = parts;
@@ -70,6 +79,7 @@ export class Reaper {
 
   lost(shard: number): void {
     this.#awaited.delete(shard);
+    this.#owned.get(shard)?.deadlines.close();
     this.#owned.delete(shard);
     this.#parts.telemetry.dropGauge('punctual_second_look_lag_seconds', { shard: String(shard) });
   }
@@ -83,14 +93,17 @@ export class Reaper {
     });
   }
 
-  /** A duty of the loop: the second looks. */
+  /** A duty of the loop: the second looks, a few shards at a time, those that are the furthest behind first. */
   async lookAgain(): Promise<void> {
     await this.#forEachShard('looks', async (owned) => {
       await owned.dueLook.runOnce();
       await owned.deadlineLook.runOnce();
-      const lagS = owned.dueLook.lagMs(this.#parts.clock.now()) / SECOND_MS;
-      this.#parts.telemetry.gauge('punctual_second_look_lag_seconds', lagS, { shard: String(owned.shard) });
     });
+    const now = this.#parts.clock.now();
+    for (const { shard, dueLook } of this.#owned.values()) {
+      const lagS = dueLook.lagMs(now) / SECOND_MS;
+      this.#parts.telemetry.gauge('punctual_second_look_lag_seconds', lagS, { shard: String(shard) });
+    }
   }
 
   /** A duty of the loop: publishes again what the ready stream lost, also what it lost while nobody watched. */
@@ -139,9 +152,13 @@ export class Reaper {
 
   async #forEachShard(duty: 'deadlines' | 'looks', work: (owned: OwnedShard) => Promise<void>): Promise<void> {
     const { holds, clock, log } = this.#parts;
+    const shards = [...this.#owned.values()];
+    if (duty === 'looks') shards.sort((one, other) => one.dueLook.position() - other.dueLook.position());
+    const mostAtOnce = duty === 'looks' ? LOOKS_AT_ONCE : Infinity;
     await this.#waitFor([
-      spreadOver(clock, PASS_SPREAD_MS, [...this.#owned.values()], async (owned) => {
+      spreadOver(clock, PASS_SPREAD_MS, shards, async (owned) => {
         if (owned.busy.has(duty) || !holds(owned.shard)) return;
+        if (shards.filter(({ busy }) => busy.has(duty)).length >= mostAtOnce) return;
         owned.busy.add(duty);
         try {
           await work(owned);
@@ -190,13 +207,15 @@ export class Reaper {
     const { timerStore, cursors, settler, timers, clock } = this.#parts;
     const published: Published = { lifeSince, againAt: null };
     const republishedAt = (): EpochMs | null => published.againAt;
-    const deadlines = new ShardDeadlines({ timerStore, settler, clock, shard, from: deadlinesFrom, republishedAt });
+    const [pool, settledRows] = [this.#rowPool, this.#settledRows];
+    const deadlines = new ShardDeadlines({
+      ...{ timerStore, settler, settledRows, pool, clock, shard, republishedAt },
+      from: deadlinesFrom,
+    });
     const deadlineLook = new SecondLook({
       read: async function* (range): AsyncIterable<readonly Found[]> {
         for await (const page of timerStore.readDeadlines(range)) {
-          yield page
-            .filter((row) => !deadlines.wasSettledLately(row))
-            .map((row) => foundDeadline(row, republishedAt()));
+          yield page.filter((row) => !settledRows.has(row)).map((row) => foundDeadline(row, republishedAt()));
         }
       },
       readerPosition: () => Promise.resolve(deadlines.position()),

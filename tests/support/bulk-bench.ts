@@ -8,14 +8,15 @@ import { OperationKeeper } from '../../services/api/use-cases/operations.ts';
 import type { StartOperation } from '../../services/api/use-cases/types.ts';
 import type { BulkOperation } from '../../services/core/domain/bulk.ts';
 import type { JobRow } from '../../services/core/domain/job.ts';
-import { DAY_MS, MINUTE_MS, SECOND_MS } from '../../services/core/domain/limits.ts';
+import { DAY_MS, MINUTE_MS, ROWS_POOL_MAX, SECOND_MS } from '../../services/core/domain/limits.ts';
 import { WaitingCanceller } from '../../services/core/moves/cancel-waiting.ts';
 import { JobMover } from '../../services/core/moves/move-job.ts';
 import { Rounds } from '../../services/core/rounds/rounds.ts';
 import { JobIndex } from '../../services/core/scan/job-index.ts';
+import { RowPool } from '../../services/core/scan/row-pool.ts';
 import { Timers } from '../../services/core/timers/timers.ts';
 import { BulkCarrier } from '../../services/reaper/bulk-carrier.ts';
-import { ShardDeadlines } from '../../services/reaper/deadlines.ts';
+import { SettledRows, ShardDeadlines } from '../../services/reaper/deadlines.ts';
 import { Operations, settlesAll } from '../../services/reaper/operations.ts';
 import { coreBench, type CoreBenchOptions } from './core-bench.ts';
 import { FAKE_START } from './fake-clock.ts';
@@ -77,6 +78,8 @@ export function bulkBench(options: CoreBenchOptions = {}) {
     const deadlines = new ShardDeadlines({
       timerStore: mine(stores.timers),
       settler: settlesAll({ settle: async (found) => found.map(() => 'settled' as const) }, operations),
+      settledRows: new SettledRows(),
+      pool: new RowPool(ROWS_POOL_MAX),
       clock,
       shard: 0,
       from: clock.now() - MINUTE_MS,

@@ -126,11 +126,10 @@ export const TICK_MS = SECOND_MS;
 /** How often queues that had no turn are asked again: their turns come no less evenly than this. */
 export const BEAT_MS = SECOND_MS / 10;
 export const READ_AHEAD_MS = 2 * SECOND_MS;
-export const SHARD_ROWS_IN_MEMORY_MAX = 20_000;
-/** Of due rows fewer: a process scans many shards, and what cannot go on becomes held rows. */
-export const DUE_ROWS_IN_MEMORY_MAX = 2_000;
+/** Timer rows of one shard in a scanner's hands: a process has many shards. */
+export const SHARD_ROWS_IN_MEMORY_MAX = 2_000;
 /** What all shards of a process may have besides, together: one with very many rows a second reads them in few goes. */
-export const DUE_ROWS_POOL_MAX = 40_000;
+export const ROWS_POOL_MAX = 40_000;
 /** A shard whose rows must wait reads so many of the newest besides, so that nobody waits behind them. */
 export const NEWEST_ROWS_MAX = 500;
 /** Due rows of one queue and priority that one process keeps in memory until it is their turn; more become held rows. */
@@ -143,7 +142,11 @@ export const TURN_WAIT_MAX_MS = 5 * SECOND_MS;
 export const TURN_ROWS = COHORT_SIZE;
 /** Rounds, and rows in them, that one dispatcher has under way: what comes next waits no longer than these take. */
 export const MOVING_COHORTS_MAX = 256;
+export const MOVING_ROWS_MIN = 256;
+export const MOVING_ROWS_FIRST = 1_000;
 export const MOVING_ROWS_MAX = 4_000;
+/** So many of them as arrive within this. */
+export const MOVING_TIME_AIM_MS = 300;
 /** Held rows that are read ahead of their turn, and in one go. */
 export const HELD_AHEAD_MAX = 4_000;
 export const HELD_PAGE_ROWS = 1_000;
@@ -193,6 +196,10 @@ export const ENQUEUED_LOOK_MAX_MS = HOUR_MS;
 export const PUBLISHED_SLACK_MS = 10 * SECOND_MS;
 /** A lapse that loses although nothing changed is looked at again this much later, never at once. */
 export const LAPSE_RETRY_MS = SECOND_MS;
+/** Shards whose closed minutes are looked at together: after a flood each of them has thousands of rows. */
+export const LOOKS_AT_ONCE = 8;
+/** Deadline rows settled lately, of all shards of a process: three minutes of 1,000 a second. */
+export const SETTLED_ROWS_KEPT_MAX = 200_000;
 /** Claims whose worker was never heard of (a lost answer) that are not counted as tries. */
 export const LOST_CLAIMS_MAX = 3;
 

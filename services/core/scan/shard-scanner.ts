@@ -1,6 +1,6 @@
 import { Heap } from 'heap-js';
 import { bucketOf } from '../domain/bucket.ts';
-import { MINUTE_MS, NEWEST_ROWS_MAX, SECOND_MS, TRAILING_EDGE_MS, TURN_ROWS } from '../domain/limits.ts';
+import { MINUTE_MS, NEWEST_ROWS_MAX, SECOND_MS, TRAILING_EDGE_MS } from '../domain/limits.ts';
 import type { EpochMs } from '../domain/time.ts';
 import type { TimerRange } from '../ports/timer-store.ts';
 import type { RowPool } from './row-pool.ts';
@@ -10,7 +10,7 @@ export interface ScanSource<Row> {
   at(row: Row): EpochMs;
   /** Rows are read in the order of time and id. */
   id(row: Row): string;
-  /** Rows of different lanes take turns in being fired; absent: all are of one. */
+  /** Rows of different lanes do not wait for each other to be fired; absent: all are of one. */
   lane?(row: Row): string;
 }
 
@@ -25,6 +25,7 @@ export interface Held<Row> {
 
 /** Settled rows leave the custody heap from its top; behind an old row that nobody settles they would pile up. */
 const SETTLED_KEPT_MAX = 1_000;
+const ONLY_LANE = '';
 
 interface Entry<Row> extends Held<Row> {
   /** When to fire it: `at`, or later after a first attempt. */
@@ -52,12 +53,13 @@ export class ShardScanner<Row> {
   #from: EpochMs;
   /** Of the rows at that time it begins behind this id. */
   #fromId = '';
-  /** By lane, in the order of their turns. */
+  /** By lane. */
   readonly #toFire = new Map<string, Heap<Entry<Row>>>();
   readonly #custody = new Heap<Entry<Row>>((a, b) => a.at - b.at);
   #held = 0;
   /** The last read stopped for want of room. */
   #isFull = false;
+  #isClosed = false;
   /** Keys read and not yet out of reach of a read, by the second of their time. */
   readonly #seen = new Map<number, Set<string>>();
 
@@ -116,18 +118,22 @@ export class ShardScanner<Row> {
     return this.#take(row, now, { isAhead: true }) === 'taken';
   }
 
-  /** Rows whose time has come, by turns of the lanes, oldest first in each; in custody until settled or put back. */
-  takeDue(now: EpochMs, most: number): readonly Held<Row>[] {
+  /** Those that have rows whose time has come. */
+  dueLanes(now: EpochMs): readonly string[] {
+    return [...this.#toFire].filter(([, heap]) => (heap.peek()?.fireAt ?? Infinity) <= now).map(([lane]) => lane);
+  }
+
+  /** Rows of a lane whose time has come, oldest first; in custody until settled or put back. */
+  takeDue(now: EpochMs, most: number, lane = ONLY_LANE): readonly Held<Row>[] {
+    const heap = this.#toFire.get(lane);
     const taken: Entry<Row>[] = [];
-    for (let before = -1; taken.length > before;) {
-      before = taken.length;
-      for (const [lane, heap] of [...this.#toFire]) {
-        const count = takeFrom(heap, now, Math.min(TURN_ROWS, most - taken.length), taken);
-        if (count === 0) continue;
-        this.#toFire.delete(lane);
-        if (heap.length > 0) this.#toFire.set(lane, heap);
-      }
+    while (heap !== undefined && taken.length < most) {
+      const first = heap.peek();
+      if (first === undefined || first.fireAt > now) break;
+      heap.pop();
+      taken.push(first);
     }
+    if (heap?.length === 0) this.#toFire.delete(lane);
     return taken;
   }
 
@@ -148,12 +154,12 @@ export class ShardScanner<Row> {
     this.#fireLater(entry);
   }
 
-  /** When the next row has to be fired; null when none is held for firing. */
-  nextFireAt(): EpochMs | null {
+  /** When the next row has to be fired, of those lanes that count; null when none is held for firing. */
+  nextFireAt(counts: (lane: string) => boolean = () => true): EpochMs | null {
     let next: EpochMs | null = null;
-    for (const heap of this.#toFire.values()) {
+    for (const [lane, heap] of this.#toFire) {
       const at = heap.peek()?.fireAt ?? null;
-      if (at !== null && (next === null || at < next)) next = at;
+      if (at !== null && (next === null || at < next) && counts(lane)) next = at;
     }
     return next;
   }
@@ -225,13 +231,14 @@ export class ShardScanner<Row> {
     const late = at < now - TRAILING_EDGE_MS;
     const keys = this.#seen.get(second);
     if (keys?.has(key) === true) return 'known';
+    if (this.#isClosed) return 'full';
     if (this.#held - this.#borrowed >= this.#capacity + more) {
       if (this.#pool?.take() !== true) return 'full';
       this.#borrowed += 1;
     }
     // The reading goes on behind a late row, and does not meet it again.
     if (isAhead || !late) this.#seen.set(second, (keys ?? new Set<string>()).add(key));
-    const lane = this.#source.lane?.(row) ?? '';
+    const lane = this.#source.lane?.(row) ?? ONLY_LANE;
     const entry: Entry<Row> = { row, at, key, lane, late, fireAt: at, settled: false };
     this.#held += 1;
     this.#fireLater(entry);
@@ -241,6 +248,7 @@ export class ShardScanner<Row> {
 
   /** The shard is somebody else's now. */
   close(): void {
+    this.#isClosed = true;
     this.#giveBack(this.#borrowed);
   }
 
@@ -267,14 +275,4 @@ export class ShardScanner<Row> {
 
 function endOfMinute(at: EpochMs): EpochMs {
   return bucketOf(at) + MINUTE_MS - 1;
-}
-
-function takeFrom<Row>(heap: Heap<Entry<Row>>, now: EpochMs, most: number, into: Entry<Row>[]): number {
-  let count = 0;
-  for (let first = heap.peek(); first !== undefined && first.fireAt <= now && count < most; first = heap.peek()) {
-    heap.pop();
-    into.push(first);
-    count += 1;
-  }
-  return count;
 }
