@@ -5,7 +5,10 @@ export const KNOWN_SEEDS: readonly { readonly seed: number; readonly found: stri
   { seed: 21, found: 'a job whose turn came while the lease of its shard did not stand was forgotten' },
   { seed: 24, found: 'a held row that was the last one read was passed by the next owner of its shard' },
   { seed: 1033, found: 'a history row that the reaper could not write after a last lapse was never written again' },
-  { seed: 70022, found: 'a job that was called due by a clock that was set right a moment later started early' },
+  {
+    seed: 70022,
+    found: 'a job that was called due by a clock that was set right a moment later started early; later also one by a clock that stepped while servers were asked for their time',
+  },
   {
     seed: 70068,
     found: 'an api that had stood still handed out an attempt of an earlier try, of a job cancelled since',

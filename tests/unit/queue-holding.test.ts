@@ -54,6 +54,29 @@ describe('a paused queue', () => {
     for (const { atMs } of w.published('calm')) assert.ok(atMs <= 700, `${atMs} ms`);
   });
 
+  it('makes no other queue wait while the store takes long to hold what is due, nor asks it for all at once', async () => {
+    let [writing, most] = [0, 0];
+    const w: DispatchWorld = await world({
+      strikes: ({ method }) => {
+        if (method !== 'held.write') return undefined;
+        writing += 1;
+        most = Math.max(most, writing);
+        w.core.clock.after(5 * SECOND_MS, () => (writing -= 1));
+        return { kind: 'slow', afterMs: 5 * SECOND_MS };
+      },
+    });
+    await w.configure('flood', { pause: { at: w.now, reason: null, until: null } });
+    w.schedule(FLOOD, { queue: 'flood', inMs: 500 });
+    const calm = [600, 1_600, 2_600].flatMap((inMs) => w.schedule(20, { queue: 'calm', inMs, together: 1 }));
+    await w.run(4);
+    assert.deepEqual(ids(w.published('calm')), ids(calm));
+    for (const { jobId, atMs } of w.published('calm')) {
+      const lagMs = atMs - (calm.find((job) => job.jobId === jobId)!.runAt - FAKE_START);
+      assert.ok(lagMs <= 150, `${lagMs} ms late`);
+    }
+    assert.ok(most > 0 && most <= 8, `${most} writes at once`);
+  });
+
   it('ends its pause by itself at the time that was set', async () => {
     const w = await world();
     await w.configure('mail', { pause: { at: w.now, reason: null, until: w.now + 5_000 } });
