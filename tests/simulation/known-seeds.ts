@@ -7,7 +7,8 @@ export const KNOWN_SEEDS: readonly { readonly seed: number; readonly found: stri
   { seed: 1033, found: 'a history row that the reaper could not write after a last lapse was never written again' },
   {
     seed: 70022,
-    found: 'a job that was called due by a clock that was set right a moment later started early; later also one by a clock that stepped while servers were asked for their time',
+    found:
+      'a job that was called due by a clock that was set right a moment later started early; later also one by a clock that stepped while servers were asked for their time',
   },
   {
     seed: 70068,
