@@ -10,7 +10,6 @@ import type { JobReader } from '../core/ports/job-store.ts';
 import type { Log } from '../core/ports/telemetry.ts';
 import type { DueJob } from './due-job.ts';
 import type { DueMover } from './due-mover.ts';
-import { Fifo } from './fifo.ts';
 import { HeldLane } from './held-lane.ts';
 import type { Subject } from './queue-allowance.ts';
 import type { QueueTurns } from './queue-turns.ts';
@@ -29,12 +28,6 @@ export interface HeldJobsParts {
 export interface HeldInventory {
   readonly hours: readonly HeldHour[];
   readonly places: ReadonlyMap<string, HeldPlace>;
-}
-
-/** Jobs to be written as held rows of one lane. */
-interface LaneJobs {
-  readonly lane: HeldLane;
-  readonly jobs: readonly DueJob[];
 }
 
 /** Lanes of one subject that are read at the same time. */
@@ -57,7 +50,8 @@ export class HeldJobs {
   /** Under way, by subject. */
   readonly #reading = new Map<string, { reads: number; rows: number }>();
   #reads = 0;
-  readonly #toWrite = new Fifo<LaneJobs>();
+  /** In the order in which their lanes have to be written; what comes to a lane meanwhile goes with it. */
+  readonly #toWrite = new Map<HeldLane, DueJob[]>();
   #writes = 0;
   #holding = 0;
 
@@ -123,9 +117,14 @@ export class HeldJobs {
       if (first === undefined) continue;
       const lane = this.#laneOf(first.row);
       lane.writes(ofLane.map(({ row }) => row));
-      this.#toWrite.push({ lane, jobs: ofLane });
+      const before = this.#toWrite.get(lane);
+      if (before === undefined) this.#toWrite.set(lane, ofLane);
+      else before.push(...ofLane);
     }
-    this.#writeOn();
+    // What is passed over job by job in one turn of the event loop is written together.
+    queueMicrotask(() => {
+      this.#writeOn();
+    });
   }
 
   /** Several times a second: reads on for every queue that has turns for more. */
@@ -190,18 +189,18 @@ export class HeldJobs {
 
   /** A few at a time: they are in nobody's way, while what is due elsewhere wants the store at the same moment. */
   #writeOn(): void {
-    while (this.#writes < WRITES_MAX) {
-      const next = this.#toWrite.shift();
-      if (next === undefined) return;
+    for (const [lane, jobs] of this.#toWrite) {
+      if (this.#writes >= WRITES_MAX) return;
+      this.#toWrite.delete(lane);
       this.#writes += 1;
-      void this.#write(next).finally(() => {
+      void this.#write(lane, jobs).finally(() => {
         this.#writes -= 1;
         this.#writeOn();
       });
     }
   }
 
-  async #write({ lane, jobs }: LaneJobs): Promise<void> {
+  async #write(lane: HeldLane, jobs: readonly DueJob[]): Promise<void> {
     const { store, clock, log, holds } = this.#parts;
     const rows = jobs.map(({ row }) => row);
     try {

@@ -142,13 +142,13 @@ export class HeldLane {
       const changes = this.#changes;
       const rows = await this.#readFrom(this.#after, most);
       const last = rows.at(-1);
-      if (changes === this.#changes) {
-        if (last === undefined) this.#drained();
-        else this.#after = { runAt: last.runAt, jobId: last.jobId };
-      }
+      const wasGivenBefore = this.#wasGivenBefore(rows);
+      if (last === undefined) {
+        if (changes === this.#changes) this.#drained();
+      } else if (changes === this.#changes) this.#after = { runAt: last.runAt, jobId: last.jobId };
+      else this.#givenUp(last);
       const jobs = rows.filter((row) => !this.#out.has(keyOf(row))).map((row) => this.#giveOut(row));
-      const mustBeSifted = this.#isInherited || (last !== undefined && this.#wasGivenBefore(rows));
-      return { jobs, mustBeSifted };
+      return { jobs, mustBeSifted: this.#isInherited || wasGivenBefore };
     } finally {
       this.#isReading = false;
     }
@@ -255,8 +255,14 @@ export class HeldLane {
     this.#changes += 1;
     this.#mayHaveMore = true;
     if (compareHeldPlaces(row, this.#after) > 0) return;
-    if (this.#givenUpTo === null || compareHeldPlaces(this.#after, this.#givenUpTo) > 0) this.#givenUpTo = this.#after;
+    this.#givenUp(this.#after);
     this.#after = justBefore(row);
+  }
+
+  /** Rows up to here have been given out, and will be read again. */
+  #givenUp(place: HeldPlace): void {
+    const isFurther = this.#givenUpTo === null || compareHeldPlaces(place, this.#givenUpTo) > 0;
+    if (isFurther) this.#givenUpTo = { runAt: place.runAt, jobId: place.jobId };
   }
 
   #addHour(hour: EpochMs): void {

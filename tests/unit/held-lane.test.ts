@@ -39,4 +39,29 @@ describe('the place of a lane', () => {
     const next = new HeldLane(held, KEY, { hours: [hourOf(ROW.runAt)], place: back, holds: () => true });
     assert.equal((await next.next(10)).jobs.length, 1);
   });
+
+  it('says of rows that it gives out a second time that they may have been handled', async () => {
+    const { held } = new MemoryStores({ clock: new FakeClock() });
+    const rows = [1, 2, 3].map((offset) => ({
+      ...ROW,
+      runAt: FAKE_START + offset,
+      jobId: `j_0123456789abc_0${offset}`,
+    }));
+    await held.write(rows);
+    const lane = new HeldLane(held, KEY, { hours: [], place: null, holds: () => true });
+    lane.writes(rows);
+    lane.wrote(rows, { acknowledged: true });
+    const reading = lane.next(2);
+    // Written behind the place while the store is asked.
+    lane.writes([ROW]);
+    lane.wrote([ROW], { acknowledged: true });
+    const first = await reading;
+    assert.deepEqual([first.jobs.length, first.mustBeSifted], [2, false]);
+    for (const job of first.jobs) job.settle();
+    const again = await lane.next(2);
+    assert.equal(again.mustBeSifted, true);
+    const beyond = [...again.jobs, ...(await lane.next(2)).jobs].map(({ row }) => row.jobId);
+    assert.ok(beyond.includes(rows[2]!.jobId), 'those behind them are given out as well');
+    assert.equal((await lane.next(2)).mustBeSifted, false);
+  });
 });

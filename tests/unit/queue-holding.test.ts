@@ -77,6 +77,22 @@ describe('a paused queue', () => {
     assert.ok(most > 0 && most <= 8, `${most} writes at once`);
   });
 
+  it('has what waited for its turn held in a few writes', async () => {
+    let writes = 0;
+    const w: DispatchWorld = await world({
+      strikes: ({ method }) => {
+        if (method === 'held.write') writes += 1;
+        return method === 'cohorts.apply' ? { kind: 'slow', afterMs: SECOND_MS } : undefined;
+      },
+    });
+    w.schedule(5_000, { queue: 'flood' });
+    await w.run(1);
+    await w.configure('flood', { pause: { at: w.now, reason: null, until: null } });
+    await w.run(3);
+    assert.ok(w.held('flood') > 2_500, `${w.held('flood')} held`);
+    assert.ok(writes <= 2 * w.shards, `${writes} writes`);
+  });
+
   it('ends its pause by itself at the time that was set', async () => {
     const w = await world();
     await w.configure('mail', { pause: { at: w.now, reason: null, until: w.now + 5_000 } });
@@ -350,6 +366,18 @@ describe('held rows', () => {
 });
 
 describe('queues that have more due than can go at once', () => {
+  it('hold nothing that has its turn within half a minute', async () => {
+    const w = await world({
+      strikes: ({ method }) => (method === 'cohorts.apply' ? { kind: 'slow', afterMs: 400 } : undefined),
+    });
+    const jobs = w.schedule(10_000, { queue: 'burst' });
+    await w.run(10);
+    assert.ok(w.count('burst', JobStatus.enqueued) < jobs.length, 'it takes longer than that');
+    await w.run(19);
+    assert.equal(w.count('burst', JobStatus.enqueued), jobs.length);
+    assert.equal(w.held('burst'), 0);
+  });
+
   it('take turns: a few jobs of one do not wait behind a flood of another', async () => {
     const w = await world({
       strikes: ({ method }) => (method === 'cohorts.apply' ? { kind: 'slow', afterMs: 50 } : undefined),

@@ -137,7 +137,7 @@ export const TURN_ROWS_MAX = 20_000;
 /** Of a queue with a rate it keeps no more than this much of it. */
 export const TURN_AHEAD_MS = 2 * SECOND_MS;
 /** A due row that waited so long for its turn becomes a held row, so that the cursor can pass it. */
-export const TURN_WAIT_MAX_MS = 5 * SECOND_MS;
+export const TURN_WAIT_MAX_MS = 30 * SECOND_MS;
 /** What is taken from one queue before it is the next one's turn: one full round. */
 export const TURN_ROWS = COHORT_SIZE;
 /** Rounds, and rows in them, that one dispatcher has under way: what comes next waits no longer than these take. */
