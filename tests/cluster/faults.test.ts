@@ -11,6 +11,7 @@ import { connect } from '@nats-io/transport-node';
 import type { ServiceProcess } from '../support/cluster.ts';
 import { type Fault, type FaultRow, runFault, setStage, type Stage, tableOf } from '../support/faults-stage.ts';
 import { assertTheRestGoesOn } from '../support/lost-range.ts';
+import { assertOneSchema } from '../support/new-keyspace.ts';
 import type { PrivateServer } from '../support/servers.ts';
 import { suiteCleanup } from '../support/suite-cleanup.ts';
 import { untilRingIsWhole } from '../support/three-nodes.ts';
@@ -131,6 +132,11 @@ const RANGE_LOST: Fault = {
   strike: assertTheRestGoesOn,
 };
 
+const NEW_KEYSPACE: Fault = {
+  name: 'R079: six services and six migrators at once on a new keyspace, then each Cassandra node restarted',
+  strike: assertOneSchema,
+};
+
 const LONG: readonly Fault[] = [
   CALM,
   ...[0, 1, 2].flatMap((index) => serverFaults(`Cassandra node ${index + 1}`, cassandra(index))),
@@ -142,6 +148,7 @@ const LONG: readonly Fault[] = [
   NATS_AWAY,
   STREAM_DELETED,
   RANGE_LOST,
+  NEW_KEYSPACE,
 ];
 const SHORT: readonly Fault[] = [
   serverFaults('Cassandra node 2', cassandra(1))[0]!,

@@ -70,7 +70,8 @@ export class Ledger {
     const { jobId } = job;
     if (!this.#stores.rows.has(jobId)) this.#broken('an accepted job is missing', jobId, 'answered and not stored');
     this.accepted.add(jobId);
-    this.#timers.watch(jobId);
+    // Told of again under its key while a replay of it is under way: that one is still to be answered.
+    if (!this.#replaying.has(jobId)) this.#timers.watch(jobId);
     this.#timers.checkAccepted(jobId);
     if (key === null) {
       const call = job.payload ?? '';

@@ -55,11 +55,13 @@ async function changeQueue({ world, chance }: Client): Promise<void> {
 }
 
 /** Every queue takes all that comes; to be repeated while a change asked for earlier, or a fault begun earlier, may still land. */
-export async function openQueues({ stores, clock, seed }: World): Promise<void> {
+export async function openQueues({ stores, clock, seed, runningLimit }: World): Promise<void> {
+  runningLimit.lift();
   for (const row of stores.queueRows.values()) {
-    if (row.ratePerS === null && row.pause === null) continue;
+    if (row.ratePerS === null && row.pause === null && row.maxRunning === null) continue;
     const revision = row.revision + 1;
-    const next: QueueSettings = { ...row, ratePerS: null, pause: null, revision, updatedAt: Math.floor(clock.now()) };
+    const updatedAt = Math.floor(clock.now());
+    const next: QueueSettings = { ...row, ratePerS: null, pause: null, maxRunning: null, revision, updatedAt };
     try {
       await stores.queues.change({ next, token: `seed ${seed} opens ${row.queue} as ${revision}` });
     } catch (error) {

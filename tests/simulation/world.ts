@@ -17,6 +17,7 @@ import { Ledger } from './ledger.ts';
 import { checkChange } from './life-cycle-checks.ts';
 import { Machine } from './machine.ts';
 import { Pending } from './pending-fault.ts';
+import { RunningLimit } from './running-limit.ts';
 import { ScheduleLedger } from './schedule-ledger.ts';
 import { TimerInvariant } from './timer-invariant.ts';
 import { Trace } from './trace.ts';
@@ -95,6 +96,7 @@ export class World {
   readonly ledger: Ledger;
   readonly timers: TimerInvariant;
   readonly schedules: ScheduleLedger;
+  readonly runningLimit: RunningLimit;
   readonly slots: Slot[] = [];
   readonly startedAt: EpochMs;
   violation: Violation | null = null;
@@ -144,6 +146,7 @@ export class World {
     });
     this.ledger = new Ledger({ stores: this.stores, timers: this.timers, now: () => this.clock.now(), report });
     const { stores, timers, ledger } = this;
+    this.runningLimit = new RunningLimit({ stores, chance: this.chance('running limit'), report });
     this.schedules = new ScheduleLedger({ stores, timers, ledger, now: () => this.clock.now(), report });
     this.#watchRows();
     this.#watchSchedules();
@@ -227,6 +230,7 @@ export class World {
       this.trace.add('cassandra', `${jobId} ${detail}`);
       checkChange(before, after, this.clock.now(), (violation) => this.report(violation));
       this.timers.check(jobId);
+      this.runningLimit.changed(after);
       this.schedules.jobChanged(before, after);
       if (before === undefined) this.ledger.born(after);
       else this.ledger.changed(before, after);

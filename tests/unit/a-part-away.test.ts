@@ -11,7 +11,7 @@ import type { Result } from '../../services/core/contract/problems.ts';
 import { cohortOf } from '../../services/core/domain/ids.ts';
 import { JobStatus, PRIORITIES } from '../../services/core/domain/job-status.ts';
 import { SECOND_MS } from '../../services/core/domain/limits.ts';
-import { coreBench } from '../support/core-bench.ts';
+import { coreBench, setQueue } from '../support/core-bench.ts';
 import { FAKE_START } from '../support/fake-clock.ts';
 import { jobRow, newCohort } from '../support/job-row.ts';
 import type { StoreCall } from '../support/memory-store.ts';
@@ -62,6 +62,16 @@ const codesOf = (results: readonly Result<unknown>[]): readonly string[] =>
   results.map((result) => (result.ok ? 'ok' : result.problem.code));
 
 describe('claims while a part of the store is away', () => {
+  it('are answered for other queues at once without the slots of one', async () => {
+    const bench = benchWithout(({ method }) => method === 'slots.read');
+    await setQueue(bench, 'limited', { maxRunning: 1 });
+    bench.stores.rows.set(AWAY.jobId, { ...AWAY, queue: 'limited' });
+    const items = IDS.map((jobId) => ({ jobId, attempt: 1, claimId: null }));
+    const results = await bench.timed(bench.claimer.claim(items, 'worker'));
+    assert.deepEqual(codesOf(results), ['ok', 'store_unavailable', 'ok']);
+    assert.equal(bench.stores.rows.get(AWAY.jobId)?.status, 'enqueued');
+  });
+
   for (const [what, isAway] of [
     ['the rows of one', isReadOfAway],
     ['the deadlines of one shard', isDeadlineOfAway],

@@ -95,16 +95,18 @@ export class JobClaimer {
     // Asked once: no job is claimed without the timer that was, or was not, written for it.
     const paused = new Set(eligible.filter((job) => job !== null && gate.isPaused(job.queue)));
     const limited = eligible.filter((job) => job !== null && !paused.has(job) && gate.limitsRunning(job.queue));
-    const slotless = await this.#withoutSlot(limited.filter((job) => job !== null));
+    const { slotless, unread: unreadSlots } = await this.#withoutSlot(limited.filter((job) => job !== null));
     const deadlines = eligible.flatMap((job) =>
-      job === null || paused.has(job) || slotless.has(job) ? [] : [leaseDeadline(job, startedAt)],
+      job === null || paused.has(job) || slotless.has(job) || unreadSlots.has(job.queue)
+        ? []
+        : [leaseDeadline(job, startedAt)],
     );
     const armed = await this.#armByShard(deadlines);
     return Promise.all(
       items.map(async (item, index) => {
-        const unread = problems.get(item.jobId) ?? furtherProblems.get(item.jobId);
-        if (unread !== undefined) return refused(unread);
         const job = eligible[index] ?? null;
+        const unread = problems.get(item.jobId) ?? furtherProblems.get(item.jobId) ?? unreadSlots.get(job?.queue ?? '');
+        if (unread !== undefined) return refused(unread);
         if (job !== null && paused.has(job)) return withStore(() => this.#takeBack(job, item, queuePaused(job.queue)));
         if (job !== null && slotless.has(job))
           return withStore(() => this.#takeBack(job, item, queueAtLimit(job.queue)));
@@ -168,17 +170,25 @@ export class JobClaimer {
 
   /**
    * Of these jobs, found enqueued, those that may not start, because they have no slot of their queue. A slot that is found here
-   * stays while the job is enqueued as it was found: so the claim names when that was.
+   * stays while the job is enqueued as it was found: so the claim names when that was. Queues whose slots cannot be read keep
+   * no other's jobs from starting.
    */
-  async #withoutSlot(jobs: readonly JobTerms[]): Promise<ReadonlySet<JobTerms>> {
-    const queues = Map.groupBy(jobs, ({ queue }) => queue);
-    const slotless = await Promise.all(
-      Array.from(queues, async ([queue, ofQueue]) => {
-        const holders = await this.#parts.slots.holders(queue);
-        return ofQueue.filter(({ jobId }) => !holders.has(jobId));
-      }),
+  async #withoutSlot(
+    jobs: readonly JobTerms[],
+  ): Promise<{ readonly slotless: ReadonlySet<JobTerms>; readonly unread: ReadonlyMap<string, Problem> }> {
+    const slotless = new Set<JobTerms>();
+    const unread = new Map<string, Problem>();
+    await Promise.all(
+      Array.from(
+        Map.groupBy(jobs, ({ queue }) => queue),
+        async ([queue, ofQueue]) => {
+          const holders = await withStore(async () => ok(await this.#parts.slots.holders(queue)));
+          if (!holders.ok) unread.set(queue, holders.problem);
+          else for (const job of ofQueue) if (!holders.value.has(job.jobId)) slotless.add(job);
+        },
+      ),
     );
-    return new Set(slotless.flat());
+    return { slotless, unread };
   }
 
   /** Handed out before its queue was paused, or had a limit. */
