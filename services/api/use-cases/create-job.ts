@@ -10,6 +10,7 @@ import type { Telemetry } from '../../core/ports/telemetry.ts';
 import { batchItemId, batchSeedId } from './batch-items.ts';
 import { type KeyedCalls, keyHashOf, type KeyedRoute } from './keyed-calls.ts';
 import type { Random } from '../../core/ports/random.ts';
+import { inSomePlace } from './in-some-place.ts';
 import { withStore } from './store-problems.ts';
 import type { CreatedJob, CreateJob, CreateJobs } from './types.ts';
 import { type JobWriter, wantedAt } from './write-job.ts';
@@ -25,8 +26,6 @@ export interface CreateJobParts {
 }
 
 const KEY_REMEMBERED_MS = IDEMPOTENCY_KEY_KEPT_DAYS * DAY_MS;
-/** An unkeyed create that was surely not written takes another cohort, hence other replicas, this many times. */
-const OTHER_COHORTS_MAX = 2;
 
 /** POST /jobs and POST /jobs/batch: the idempotency key first, then what JobWriter writes, then the answer. */
 export class JobCreator {
@@ -67,18 +66,12 @@ export class JobCreator {
     });
   }
 
-  async #createUnkeyed(request: CreateJob): Promise<Result<CreatedJob>> {
+  #createUnkeyed(request: CreateJob): Promise<Result<CreatedJob>> {
     const { writer, clock } = this.#parts;
-    for (let other = 0; ; other += 1) {
-      const isLast = other === OTHER_COHORTS_MAX;
-      const { jobId, cohort } = writer.place(request, clock.now());
-      // Another place is better than waiting for this one.
-      const timer = { givesUpAtOnce: !isLast };
-      const result = await withStore(() => writer.write(jobId, request, clock.now(), timer));
-      const elsewhere = !result.ok && result.problem.code === 'store_unavailable' && !isLast;
-      if (!elsewhere) return result;
-      writer.leave(cohort);
-    }
+    return inSomePlace(
+      { choose: () => writer.place(request, clock.now()), leave: ({ cohort }) => writer.leave(cohort) },
+      ({ jobId }, options) => writer.write(jobId, request, clock.now(), options),
+    );
   }
 
   #createKeyed(request: CreateJob, key: string, route: KeyedRoute): Promise<Result<CreatedJob>> {

@@ -13,6 +13,7 @@ import type { AuditTrail } from './audit-trail.ts';
 import { batchItemId, scheduleBatchSeedId } from './batch-items.ts';
 import type { ScheduleChanger } from './change-schedule.ts';
 import { nameHash, type ScheduleFinder } from './find-schedules.ts';
+import { inSomePlace } from './in-some-place.ts';
 import { type KeyedCalls, keyHashOf } from './keyed-calls.ts';
 import { anchored, firstSlot, listEntries, newScheduleRow } from './new-schedule.ts';
 import type { ScheduleCohorts } from './schedule-cohorts.ts';
@@ -48,8 +49,6 @@ export interface CreateScheduleParts {
 }
 
 const KEY_REMEMBERED_MS = IDEMPOTENCY_KEY_KEPT_DAYS * DAY_MS;
-/** An unkeyed create that was surely not written takes another cohort, hence other replicas, this many times. */
-const OTHER_COHORTS_MAX = 2;
 /** A name can change hands a few times while its schedule is being put; after that it is anybody's. */
 const TRIES_MAX = 5;
 
@@ -126,21 +125,13 @@ export class ScheduleCreator {
     return null;
   }
 
-  async #createUnkeyed(request: CreateSchedule): Promise<Result<CreatedSchedule>> {
+  #createUnkeyed(request: CreateSchedule): Promise<Result<CreatedSchedule>> {
     const { cohorts, clock } = this.#parts;
     const { definition } = request;
-    for (let other = 0; ; other += 1) {
-      const isLast = other === OTHER_COHORTS_MAX;
-      const scheduleId = cohorts.place(definition);
-      // Another place is better than waiting for this one.
-      const timer = { givesUpAtOnce: !isLast };
-      const result = await withStore(() =>
-        this.#write(scheduleId, request, { name: null, baseTime: clock.now(), timer }),
-      );
-      const elsewhere = !result.ok && result.problem.code === 'store_unavailable' && !isLast;
-      if (!elsewhere) return result;
-      cohorts.leave(definition);
-    }
+    return inSomePlace(
+      { choose: () => cohorts.place(definition), leave: () => cohorts.leave(definition) },
+      (scheduleId, timer) => this.#write(scheduleId, request, { name: null, baseTime: clock.now(), timer }),
+    );
   }
 
   async #createKeyed(request: CreateSchedule, key: string): Promise<Result<CreatedSchedule>> {
