@@ -82,9 +82,11 @@ export class DispatchWorld {
       return job;
     });
     this.#members = Infinity;
-    stores.due.write(
-      jobs.map(({ jobId, shard, attempt }) => ({ jobId, shard, runAt, queue, priority, attempt, direct: false })),
-    );
+    const rows = jobs.map(({ jobId, shard, attempt }) => {
+      return { jobId, shard, runAt, queue, priority, attempt, direct: false };
+    });
+    stores.due.write(rows);
+    this.core.parts.timers.hint(rows);
     return jobs;
   }
 

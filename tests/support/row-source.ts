@@ -14,6 +14,8 @@ export class RowSource implements ScanSource<TimerRow> {
   readonly rows = new Set<TimerRow>();
   /** The pages that can still be read before one read fails. */
   pagesLeft = Infinity;
+  /** Rows that were read so far; each time counts. */
+  given = 0;
   readonly #pageRows: number;
 
   constructor(pageRows = 100) {
@@ -39,7 +41,9 @@ export class RowSource implements ScanSource<TimerRow> {
         this.pagesLeft = Infinity;
         throw new Error('a page could not be read');
       }
-      yield found.slice(start, start + this.#pageRows);
+      const page = found.slice(start, start + this.#pageRows);
+      this.given += page.length;
+      yield page;
     }
   }
 }

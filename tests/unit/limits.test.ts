@@ -34,6 +34,8 @@ const BELOW: readonly Relation[] = [
   ['a rewritten timer outlives the skew of one machine', SKEW_MAX_MS / 2, limits.REWRITE_AHEAD_MS],
   ['a claim writes its deadline row once', limits.DEADLINE_CLEARANCE_MS, limits.LEASE_MIN_S * limits.SECOND_MS],
   ['a tick cannot step over the trailing edge', 2 * limits.TICK_MS, limits.TRAILING_EDGE_MS],
+  ['whole reads overlap', limits.TRAILING_READ_EVERY_MS + limits.TICK_MS, limits.TRAILING_EDGE_MS],
+  ['whoever may have been read past is hinted', limits.READ_AHEAD_MS, limits.TRAILING_READ_EVERY_MS],
   ['a late tick still finds rows ahead of their time', limits.TICK_MS, limits.READ_AHEAD_MS],
   [
     'a rewound cursor covers the trailing edge and the skew',

@@ -2,7 +2,14 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, TRAILING_EDGE_MS } from '../../services/core/domain/limits.ts';
+import {
+  DAY_MS,
+  HOUR_MS,
+  MINUTE_MS,
+  SECOND_MS,
+  TRAILING_EDGE_MS,
+  TRAILING_READ_EVERY_MS,
+} from '../../services/core/domain/limits.ts';
 import { ShardScanner } from '../../services/core/scan/shard-scanner.ts';
 import { FAKE_START } from '../support/fake-clock.ts';
 import { RowSource, type TimerRow } from '../support/row-source.ts';
@@ -127,8 +134,20 @@ describe('the scanner of a shard', () => {
       handled.push(...some);
     }
     assert.deepEqual(handled.toSorted(), ids);
-    assert.deepEqual(await handle(2_000), []);
-    assert.equal(scanner.position(), FAKE_START + 2_000 - TRAILING_EDGE_MS);
+    assert.deepEqual(await handle(5_000), []);
+    assert.equal(scanner.position(), FAKE_START + 5_000 - TRAILING_EDGE_MS);
+  });
+
+  it('reads a row a few times, and finds one that lands late within seconds', async () => {
+    const { source, handle, row } = bench();
+    for (let afterMs = 0; afterMs < 60_000; afterMs += 100) row(afterMs);
+    const foundAfter: number[] = [];
+    for (let afterMs = 0; afterMs < 60_000; afterMs += 1_000) {
+      row(afterMs - 500, `late ${afterMs}`);
+      for (const id of await handle(afterMs)) if (id.startsWith('late')) foundAfter.push(afterMs - Number(id.slice(5)));
+    }
+    assert.ok(source.given < 4 * source.rows.size, `${source.given} rows read of ${source.rows.size}`);
+    assert.ok(foundAfter.length >= 57 && Math.max(...foundAfter) < TRAILING_READ_EVERY_MS, String(foundAfter));
   });
 
   it('goes on where a failed read broke off', async () => {

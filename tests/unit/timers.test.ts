@@ -10,7 +10,7 @@ import {
   MINUTE_MS,
   OPERATION_DEADLINE_MS,
   UNAVAILABLE_WAIT_MS,
-  READ_AHEAD_MS,
+  TRAILING_READ_EVERY_MS,
   SECOND_MS,
 } from '../../services/core/domain/limits.ts';
 import type { DeadlineEntry, DueEntry } from '../../services/core/domain/operation.ts';
@@ -286,7 +286,7 @@ describe('rule 3', () => {
 describe('a hint', () => {
   it('tells of rows that the next tick could find late, and of no other', () => {
     const { timers, hinted } = bench();
-    const rows = [-1_000, 0, READ_AHEAD_MS - 1, READ_AHEAD_MS, HOUR_MS].map((ms, index) =>
+    const rows = [-1_000, 0, TRAILING_READ_EVERY_MS - 1, TRAILING_READ_EVERY_MS, HOUR_MS].map((ms, index) =>
       dueAt(FAKE_START + ms, index),
     );
     timers.hint([...rows, { ...dueAt(FAKE_START, 9), direct: true }]);

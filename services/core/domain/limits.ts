@@ -116,8 +116,10 @@ export const REWRITE_AHEAD_MS = 10 * SECOND_MS;
 /** Longer between choosing a timer and the end of its round: one more deadline row before anything is answered. */
 export const ROUND_SLOW_MS = 20 * SECOND_MS;
 export const SPARE_DEADLINE_AHEAD_MS = MINUTE_MS;
-/** The last seconds of a timer table are read again at each tick. */
+/** The last seconds of a timer table are read again and again: a row may land behind its reader. */
 export const TRAILING_EDGE_MS = 5 * SECOND_MS;
+/** So often; ticks in between read on from where the last one ended (decisions/0017). */
+export const TRAILING_READ_EVERY_MS = 3 * SECOND_MS;
 /** A closed minute gets its second look this long after its end. */
 export const SECOND_LOOK_AFTER_MS = MINUTE_MS;
 

@@ -1,6 +1,6 @@
 import { Heap } from 'heap-js';
 import { bucketOf } from '../domain/bucket.ts';
-import { MINUTE_MS, NEWEST_ROWS_MAX, SECOND_MS, TRAILING_EDGE_MS } from '../domain/limits.ts';
+import { MINUTE_MS, NEWEST_ROWS_MAX, SECOND_MS, TRAILING_EDGE_MS, TRAILING_READ_EVERY_MS } from '../domain/limits.ts';
 import type { EpochMs } from '../domain/time.ts';
 import type { TimerRange } from '../ports/timer-store.ts';
 import type { RowPool } from './row-pool.ts';
@@ -34,6 +34,21 @@ interface Entry<Row> extends Held<Row> {
   readonly lane: string;
 }
 
+/** What is to be read of one minute. */
+interface MinuteRead {
+  readonly from: EpochMs;
+  readonly afterId: string;
+  readonly to: EpochMs;
+  /** Of a whole read: what is read here and old enough is not read again. */
+  readonly isWhole: boolean;
+}
+
+/** How far the last read got, and when the last whole one began. */
+interface Reached {
+  readonly to: EpochMs;
+  readonly wholeAt: EpochMs;
+}
+
 /**
  * Reads one shard's timer rows (due or deadlines) from a cursor on: everything once, and again whatever was read less than a
  * trailing edge after its time (rule 5: a row may land behind its reader, who may also stand still); what lies ahead goes into
@@ -49,12 +64,14 @@ export class ShardScanner<Row> {
   readonly #pool: RowPool | null;
   /** Of the rows held so many have their room from the pool. */
   #borrowed = 0;
-  /** Where the next read begins: all before it was read at least a trailing edge after its time. */
+  /** Where the next whole read begins: all before it was read at least a trailing edge after its time. */
   #from: EpochMs;
   /** Of the rows at that time it begins behind this id. */
   #fromId = '';
   /** By lane. */
   readonly #toFire = new Map<string, Heap<Entry<Row>>>();
+  /** Null: the next read is to be whole. */
+  #reached: Reached | null = null;
   readonly #custody = new Heap<Entry<Row>>((a, b) => a.at - b.at);
   #held = 0;
   /** The last read stopped for want of room. */
@@ -81,20 +98,27 @@ export class ShardScanner<Row> {
   }
 
   /**
-   * One read up to `now` + read-ahead, all pages. After an outage there are many minutes to read: `afterMinute` is called (and
+   * One read up to `now` + read-ahead, all pages: of what the last one did not reach, and every few seconds of the trailing edge
+   * as well. After an outage there are many minutes to read: `afterMinute` is called (and
    * waited for) after each, so that what was found need not wait for the rest. Throws what the source and it throw; the next
    * read resumes.
    */
   async read(now: EpochMs, afterMinute: () => void | Promise<void>): Promise<void> {
     const to = now + this.#readAheadMs;
-    // A wall clock that was set back: what is written now lies before what was read.
-    if (now - TRAILING_EDGE_MS < this.#from) this.#goOnAt(now - TRAILING_EDGE_MS, '');
-    this.#forgetBefore(this.#from);
+    const before = this.#reached;
+    // Nobody knows how far this read gets, until it has ended.
+    this.#reached = null;
+    const goesOn = before !== null && mayGoOn(before, now);
+    if (!goesOn) {
+      // A wall clock that was set back: what is written now lies before what was read.
+      if (now - TRAILING_EDGE_MS < this.#from) this.#goOnAt(now - TRAILING_EDGE_MS, '');
+      this.#forgetBefore(this.#from);
+    }
     this.#isFull = false;
-    let [from, afterId] = [this.#from, this.#fromId];
+    let [from, afterId] = goesOn ? [before.to + 1, ''] : [this.#from, this.#fromId];
     while (from <= to) {
       const last = Math.min(to, endOfMinute(from));
-      const stop = await this.#readMinute({ from, afterId, to: last }, now);
+      const stop = await this.#readMinute({ from, afterId, to: last, isWhole: !goesOn }, now);
       if (stop !== null) {
         this.#isFull = true;
         await afterMinute();
@@ -102,9 +126,10 @@ export class ShardScanner<Row> {
         return;
       }
       [from, afterId] = [last + 1, ''];
-      this.#hasReadTo(from, '', now);
+      if (!goesOn) this.#hasReadTo(from, '', now);
       await afterMinute();
     }
+    this.#reached = { to, wholeAt: goesOn ? before.wholeAt : now };
   }
 
   /** Whether a read that stopped for want of room would get somewhere now. */
@@ -180,10 +205,7 @@ export class ShardScanner<Row> {
   }
 
   /** The time of the row that there was no room for; null when all are read. */
-  async #readMinute(
-    { from, afterId, to }: { readonly from: EpochMs; readonly afterId: string; readonly to: EpochMs },
-    now: EpochMs,
-  ): Promise<EpochMs | null> {
+  async #readMinute({ from, afterId, to, isWhole }: MinuteRead, now: EpochMs): Promise<EpochMs | null> {
     let [at, id] = [from, afterId];
     try {
       for await (const page of this.#source.read({ shard: this.#shard, bucket: bucketOf(from), from, afterId, to })) {
@@ -194,7 +216,7 @@ export class ShardScanner<Row> {
       }
       return null;
     } finally {
-      this.#hasReadTo(at, id, now);
+      if (isWhole) this.#hasReadTo(at, id, now);
     }
   }
 
@@ -275,4 +297,10 @@ export class ShardScanner<Row> {
 
 function endOfMinute(at: EpochMs): EpochMs {
   return bucketOf(at) + MINUTE_MS - 1;
+}
+
+/** Whether a read may leave the trailing edge out, and go on where the last one ended. */
+function mayGoOn({ to, wholeAt }: Reached, now: EpochMs): boolean {
+  const sinceMs = now - wholeAt;
+  return sinceMs >= 0 && sinceMs < TRAILING_READ_EVERY_MS && to >= now - TRAILING_EDGE_MS;
 }

@@ -3,10 +3,10 @@ import {
   DEADLINE_CLEARANCE_MS,
   DUE_MINUTE_PASSED_MS,
   OPERATION_DEADLINE_MS,
-  READ_AHEAD_MS,
   REWRITE_AHEAD_MS,
   ROUND_SLOW_MS,
   SPARE_DEADLINE_AHEAD_MS,
+  TRAILING_READ_EVERY_MS,
   UNAVAILABLE_WAIT_MS,
 } from '../domain/limits.ts';
 import type { DeadlineEntry, DueEntry } from '../domain/operation.ts';
@@ -126,7 +126,8 @@ export class Timers {
   hint(rows: readonly DueEntry[]): void {
     this.#tallies?.arrived(rows);
     const now = this.#clock.now();
-    const soon = rows.filter((row) => !row.direct && row.runAt < now + READ_AHEAD_MS);
+    // Those that lie further ahead are found by the next whole read, though their place was read already.
+    const soon = rows.filter((row) => !row.direct && row.runAt < now + TRAILING_READ_EVERY_MS);
     if (soon.length > 0) this.#hints.send(soon);
   }
 
