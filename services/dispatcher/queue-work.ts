@@ -1,5 +1,5 @@
 import { PRIORITIES } from '../core/domain/job-status.ts';
-import { ROWS_POOL_MAX } from '../core/domain/limits.ts';
+import { ROWS_POOL_MAX, SIFTING_MAX } from '../core/domain/limits.ts';
 import type { WaitingCanceller } from '../core/moves/cancel-waiting.ts';
 import type { ReadyPublisher } from '../core/moves/ready-publisher.ts';
 import type { Clock } from '../core/ports/clock.ts';
@@ -49,6 +49,8 @@ export class QueueWork {
   readonly held: HeldJobs;
   /** For due rows that more than fill their shard's own room. */
   readonly rowPool = new RowPool(ROWS_POOL_MAX);
+  /** By queue: late jobs that are being read. */
+  readonly #sifting = new Map<string, number>();
   readonly #mover: DueMover;
   readonly #starter: LimitedStarter;
   readonly #turns: QueueTurns;
@@ -78,6 +80,7 @@ export class QueueWork {
 
   /** How many more jobs of a queue may be offered at once: those that have to wait behind others could all become held rows. */
   room(queue: string): number {
+    if (this.roomForLate(queue) <= 0) return 0;
     const mustBeHeld = PRIORITIES.some((priority) => this.held.hasWaiting({ queue, priority }));
     return this.held.room() + (mustBeHeld ? 0 : this.#turns.room(queue));
   }
@@ -87,9 +90,18 @@ export class QueueWork {
     this.held.hold(jobs.filter((job) => this.held.hasWaiting(job.row) || !this.#turns.offer(job)));
   }
 
-  /** For jobs that somebody has mostly handled before. Never rejects. */
-  async offerLate(jobs: readonly DueJob[]): Promise<void> {
+  /** How many more late jobs of a queue may be offered: each is read before, which is nobody else's to wait for. */
+  roomForLate(queue: string): number {
+    return SIFTING_MAX - (this.#sifting.get(queue) ?? 0);
+  }
+
+  /** For jobs of a queue that somebody has mostly handled before. Never rejects. */
+  async offerLate(queue: string, jobs: readonly DueJob[]): Promise<void> {
+    this.#sifting.set(queue, (this.#sifting.get(queue) ?? 0) + jobs.length);
     this.offer(await this.#mover.sift(jobs));
+    const left = (this.#sifting.get(queue) ?? 0) - jobs.length;
+    if (left === 0) this.#sifting.delete(queue);
+    else this.#sifting.set(queue, left);
   }
 
   /** For a job that is enqueued and could not be published. */

@@ -132,7 +132,8 @@ export class ShardDispatcher {
 
   #fireLane(lane: string, now: EpochMs): void {
     const { work } = this.#parts;
-    const taken = this.#scanner.takeDue(now, this.#roomOf(lane), lane).map((row) => this.#jobOf(row));
+    const mostLate = lane === SCHEDULES_LANE ? Infinity : work.roomForLate(lane);
+    const taken = this.#scanner.takeDue(now, this.#roomOf(lane), lane, mostLate).map((row) => this.#jobOf(row));
     if (lane === SCHEDULES_LANE) {
       this.#wakeSchedules(taken);
       return;
@@ -146,8 +147,8 @@ export class ShardDispatcher {
     });
     work.offer(due.filter((job) => !job.taken.late));
     const late = due.filter((job) => job.taken.late);
-    // Rows first read when long due have mostly been handled by somebody.
-    if (late.length > 0) void work.offerLate(late);
+    // Rows from before we had the shard have mostly been handled by somebody.
+    if (late.length > 0) void work.offerLate(lane, late);
   }
 
   /** A flood that waits to be held keeps no other queue's jobs from being taken. */

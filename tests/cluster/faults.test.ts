@@ -127,6 +127,18 @@ const MACHINE: Fault = {
   },
 };
 
+/** As when a machine dies that runs one of each. */
+const SERVERS_TOGETHER: Fault = {
+  name: `Cassandra node 2 and nats-server 1 together: kill -9, started again after ${DEAD_MS / 1_000} s`,
+  strike: async ({ nodes }) => {
+    const victims = [nodes.cassandra[1]!, nodes.nats[0]!];
+    await Promise.all(victims.map(({ process }) => process.kill('SIGKILL')));
+    await sleep(DEAD_MS);
+    await Promise.all(victims.map((server) => server.restart()));
+    await untilRingIsWhole(nodes.servers);
+  },
+};
+
 const RANGE_LOST: Fault = {
   name: 'Cassandra node 3: kill -9, and with it the only copy of a third of another keyspace',
   strike: assertTheRestGoesOn,
@@ -144,16 +156,14 @@ const LONG: readonly Fault[] = [
   ...[0, 1].flatMap((index) => serviceFaults(`api ${index + 1}`, ({ cluster }) => cluster.apis[index]!)),
   ...[0, 1].flatMap((index) => serviceFaults(`dispatcher ${index + 1}`, ({ cluster }) => cluster.dispatchers[index]!)),
   ...[0, 1].flatMap((index) => serviceFaults(`reaper ${index + 1}`, ({ cluster }) => cluster.reapers[index]!)),
+  SERVERS_TOGETHER,
   MACHINE,
   NATS_AWAY,
   STREAM_DELETED,
   RANGE_LOST,
   NEW_KEYSPACE,
 ];
-const SHORT: readonly Fault[] = [
-  serverFaults('Cassandra node 2', cassandra(1))[0]!,
-  serverFaults('nats-server 1', nats(0))[0]!,
-];
+const SHORT: readonly Fault[] = [SERVERS_TOGETHER];
 
 describe(`a cluster under ${JOBS_PER_S} jobs/s`, () => {
   const cleanup = suiteCleanup();

@@ -9,6 +9,7 @@ import {
   MOVING_ROWS_MAX,
   READY_MAX_DEFAULT,
   SECOND_MS,
+  SIFTING_MAX,
 } from '../../services/core/domain/limits.ts';
 import { FAKE_START } from '../support/fake-clock.ts';
 import { DispatchWorld, type WorldOptions } from '../support/dispatch-world.ts';
@@ -300,6 +301,32 @@ describe('held rows', () => {
     // Those before the crash that were published after the last save are published again, which is harmless.
     assert.ok(started.length <= 400 + 6 * 20, String(started.length));
     assert.equal(w.count('mail', JobStatus.succeeded), 400);
+  });
+
+  it('make no other queue wait after a takeover, nor is more read of them at once than there is room for', async () => {
+    let [reading, most] = [0, 0];
+    const w: DispatchWorld = await world({
+      strikes: ({ method, args }) => {
+        if (method !== 'jobs.read') return undefined;
+        const { length } = args[0] as readonly string[];
+        reading += length;
+        most = Math.max(most, reading);
+        w.core.clock.after(SECOND_MS, () => (reading -= length));
+        return { kind: 'slow', afterMs: SECOND_MS };
+      },
+    });
+    await w.configure('flood', { ratePerS: 10 });
+    w.schedule(FLOOD, { queue: 'flood', inMs: -10 * SECOND_MS });
+    await w.crash();
+    const calm = [600, 1_600, 2_600].flatMap((inMs) => w.schedule(20, { queue: 'calm', inMs, together: 1 }));
+    await w.run(5);
+    assert.deepEqual(ids(w.published('calm')), ids(calm));
+    for (const { jobId, atMs } of w.published('calm')) {
+      const lagMs = atMs - (calm.find((job) => job.jobId === jobId)!.runAt - FAKE_START);
+      assert.ok(lagMs <= 150, `${lagMs} ms late`);
+    }
+    // And of held rows as many as their queue has turns for within 2 s.
+    assert.ok(most > 0 && most <= SIFTING_MAX + 2 * 10, `${most} jobs read at once`);
   });
 
   it('are not passed when a row lands behind the place that was read', async () => {

@@ -85,7 +85,7 @@ describe('the scanner of a shard', () => {
     assert.deepEqual(handled, [['3 min'], [], ['1 min'], []]);
   });
 
-  it('tells what it read long after its time from what was in time', async () => {
+  it('tells what was due long before it began from what it reads late itself', async () => {
     const { scanner, row } = bench({ from: FAKE_START - MINUTE_MS });
     row(-TRAILING_EDGE_MS - 1, 'late');
     row(-TRAILING_EDGE_MS, 'in time');
@@ -97,6 +97,21 @@ describe('the scanner of a shard', () => {
         ['in time', false],
       ],
     );
+    row(1_000, 'ours');
+    await scanner.read(FAKE_START + MINUTE_MS, noPause);
+    assert.deepEqual(
+      scanner.takeDue(FAKE_START + MINUTE_MS, 10).map(({ row: { id }, late }) => [id, late]),
+      [['ours', false]],
+    );
+  });
+
+  it('hands out as many late rows as are wanted, and what is not late in its turn', async () => {
+    const { scanner, row } = bench({ from: FAKE_START - MINUTE_MS });
+    for (const before of [30, 20, 10]) row(-before * SECOND_MS, `late ${before}`);
+    row(-1, 'in time');
+    await scanner.read(FAKE_START, noPause);
+    const take = (mostLate: number) => scanner.takeDue(FAKE_START, 10, '', mostLate).map(({ row: { id } }) => id);
+    assert.deepEqual([take(0), take(2), take(2)], [[], ['late 30', 'late 20'], ['late 10', 'in time']]);
   });
 
   it('finds rows written while it stood still for times that it had read already', async () => {

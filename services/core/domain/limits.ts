@@ -149,6 +149,8 @@ export const MOVING_ROWS_FIRST = 1_000;
 export const MOVING_ROWS_MAX = 4_000;
 /** So many of them as arrive within this. */
 export const MOVING_TIME_AIM_MS = 300;
+/** Due rows of one queue from before a takeover whose jobs are read at a time, to see which were handled. */
+export const SIFTING_MAX = 2_000;
 /** Held rows that are read ahead of their turn, and in one go. */
 export const HELD_AHEAD_MAX = 4_000;
 export const HELD_PAGE_ROWS = 1_000;

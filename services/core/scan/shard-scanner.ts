@@ -19,7 +19,7 @@ export interface Held<Row> {
   readonly row: Row;
   readonly at: EpochMs;
   readonly key: string;
-  /** First read when it was already late by more than a trailing edge: most likely handled by somebody before. */
+  /** From long before this scanner began: most likely handled by somebody else. */
   readonly late: boolean;
 }
 
@@ -74,6 +74,8 @@ export class ShardScanner<Row> {
   #reached: Reached | null = null;
   readonly #custody = new Heap<Entry<Row>>((a, b) => a.at - b.at);
   #held = 0;
+  /** The time of the first read: what was due before was somebody else's to handle, what is due since is ours, however late we read it. */
+  #beganAt: EpochMs | null = null;
   /** The last read stopped for want of room. */
   #isFull = false;
   #isClosed = false;
@@ -105,6 +107,7 @@ export class ShardScanner<Row> {
    */
   async read(now: EpochMs, afterMinute: () => void | Promise<void>): Promise<void> {
     const to = now + this.#readAheadMs;
+    this.#beganAt ??= now;
     const before = this.#reached;
     // Nobody knows how far this read gets, until it has ended.
     this.#reached = null;
@@ -148,13 +151,16 @@ export class ShardScanner<Row> {
     return [...this.#toFire].filter(([, heap]) => (heap.peek()?.fireAt ?? Infinity) <= now).map(([lane]) => lane);
   }
 
-  /** Rows of a lane whose time has come, oldest first; in custody until settled or put back. */
-  takeDue(now: EpochMs, most: number, lane = ONLY_LANE): readonly Held<Row>[] {
+  /** Rows of a lane whose time has come, oldest first, up to `most`, of them `mostLate` late ones; in custody until settled or put back. */
+  takeDue(now: EpochMs, most: number, lane = ONLY_LANE, mostLate = Infinity): readonly Held<Row>[] {
     const heap = this.#toFire.get(lane);
     const taken: Entry<Row>[] = [];
+    let late = 0;
     while (heap !== undefined && taken.length < most) {
       const first = heap.peek();
       if (first === undefined || first.fireAt > now) break;
+      if (first.late && late >= mostLate) break;
+      if (first.late) late += 1;
       heap.pop();
       taken.push(first);
     }
@@ -250,7 +256,8 @@ export class ShardScanner<Row> {
     const at = this.#source.at(row);
     const key = `${this.#source.id(row)} ${at}`;
     const second = Math.floor(at / SECOND_MS);
-    const late = at < now - TRAILING_EDGE_MS;
+    const isOld = at < now - TRAILING_EDGE_MS;
+    const late = isOld && at < (this.#beganAt ?? now);
     const keys = this.#seen.get(second);
     if (keys?.has(key) === true) return 'known';
     if (this.#isClosed) return 'full';
@@ -258,8 +265,8 @@ export class ShardScanner<Row> {
       if (this.#pool?.take() !== true) return 'full';
       this.#borrowed += 1;
     }
-    // The reading goes on behind a late row, and does not meet it again.
-    if (isAhead || !late) this.#seen.set(second, (keys ?? new Set<string>()).add(key));
+    // The reading goes on behind an old row, and does not meet it again.
+    if (isAhead || !isOld) this.#seen.set(second, (keys ?? new Set<string>()).add(key));
     const lane = this.#source.lane?.(row) ?? ONLY_LANE;
     const entry: Entry<Row> = { row, at, key, lane, late, fireAt: at, settled: false };
     this.#held += 1;
