@@ -201,21 +201,29 @@ export class HeldJobs {
   }
 
   async #write(lane: HeldLane, jobs: readonly DueJob[]): Promise<void> {
-    const { store, clock, log, holds } = this.#parts;
     const rows = jobs.map(({ row }) => row);
+    const acknowledged = await this.#tryToWrite(lane, rows);
+    lane.wrote(rows, { acknowledged });
+    for (const job of jobs) {
+      if (acknowledged) job.settle();
+      else job.again(this.#parts.clock.now() + SECOND_MS);
+    }
+    this.#holding -= jobs.length;
+  }
+
+  /** Whether the rows are acknowledged. */
+  async #tryToWrite(lane: HeldLane, rows: readonly DueEntry[]): Promise<boolean> {
+    const { store, log, holds } = this.#parts;
+    // Whoever has the shard by now finds the due rows.
+    if (!holds(lane.key.shard)) return false;
     try {
-      if (!holds(lane.key.shard)) throw new Error('the shard was lost meanwhile');
       const back = lane.placeToGoBack(rows);
       if (back !== null) await this.#savePlace(lane, back);
       await store.write(rows);
-      lane.wrote(rows, { acknowledged: true });
-      for (const job of jobs) job.settle();
+      return true;
     } catch (error) {
       log.warn('held rows could not be written; trying again', { rows: rows.length, error: String(error) });
-      lane.wrote(rows, { acknowledged: false });
-      for (const job of jobs) job.again(clock.now() + SECOND_MS);
-    } finally {
-      this.#holding -= jobs.length;
+      return false;
     }
   }
 
