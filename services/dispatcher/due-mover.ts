@@ -63,9 +63,13 @@ export class DueMover {
     }
     return jobs.filter((job) => {
       const plan = this.#plan(job, rows.get(job.row.jobId) ?? null);
-      if (plan.kind !== 'enqueue') void this.#carryOut(job, plan);
-      else job.attempt = plan.attempt;
-      return plan.kind === 'enqueue';
+      if (plan.kind !== 'enqueue') {
+        void this.#carryOut(job, plan);
+        return false;
+      }
+      job.attempt = plan.attempt;
+      job.maybeUnpublished = false;
+      return true;
     });
   }
 

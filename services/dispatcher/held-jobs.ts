@@ -203,12 +203,12 @@ export class HeldJobs {
   async #write(lane: HeldLane, jobs: readonly DueJob[]): Promise<void> {
     const rows = jobs.map(({ row }) => row);
     const acknowledged = await this.#tryToWrite(lane, rows);
+    this.#holding -= jobs.length;
     lane.wrote(rows, { acknowledged });
     for (const job of jobs) {
       if (acknowledged) job.settle();
       else job.again(this.#parts.clock.now() + SECOND_MS);
     }
-    this.#holding -= jobs.length;
   }
 
   /** Whether the rows are acknowledged. */

@@ -1,5 +1,5 @@
 import { PRIORITIES } from '../core/domain/job-status.ts';
-import { ROWS_POOL_MAX, SIFTING_MAX } from '../core/domain/limits.ts';
+import { ROWS_POOL_MAX, SIFTING_MAX, SIFTING_TOTAL_MAX } from '../core/domain/limits.ts';
 import type { WaitingCanceller } from '../core/moves/cancel-waiting.ts';
 import type { ReadyPublisher } from '../core/moves/ready-publisher.ts';
 import type { Clock } from '../core/ports/clock.ts';
@@ -51,6 +51,7 @@ export class QueueWork {
   readonly rowPool = new RowPool(ROWS_POOL_MAX);
   /** By queue: late jobs that are being read. */
   readonly #sifting = new Map<string, number>();
+  #siftingTotal = 0;
   readonly #mover: DueMover;
   readonly #starter: LimitedStarter;
   readonly #turns: QueueTurns;
@@ -80,26 +81,47 @@ export class QueueWork {
 
   /** How many more jobs of a queue may be offered at once: those that have to wait behind others could all become held rows. */
   room(queue: string): number {
-    if (this.roomForLate(queue) <= 0) return 0;
     const mustBeHeld = PRIORITIES.some((priority) => this.held.hasWaiting({ queue, priority }));
-    return this.held.room() + (mustBeHeld ? 0 : this.#turns.room(queue));
+    return Math.max(0, this.held.room()) + (mustBeHeld ? 0 : this.#turns.room(queue));
   }
 
   /** Never rejects: what cannot go on now comes again. */
   offer(jobs: readonly DueJob[]): void {
-    this.held.hold(jobs.filter((job) => this.held.hasWaiting(job.row) || !this.#turns.offer(job)));
+    this.hold(jobs.filter((job) => this.held.hasWaiting(job.row) || !this.#turns.offer(job)));
   }
 
-  /** How many more late jobs of a queue may be offered: each is read before, which is nobody else's to wait for. */
+  /** Jobs whose queue does not take them now. Never rejects. */
+  hold(jobs: readonly DueJob[]): void {
+    const { true: unclear = [], false: clear = [] } = Object.groupBy(jobs, ({ maybeUnpublished }) =>
+      maybeUnpublished ? 'true' : 'false',
+    );
+    if (clear.length > 0) this.held.hold(clear);
+    if (unclear.length > 0) void this.#holdUnclear(unclear);
+  }
+
+  /** How many more late jobs of a queue may be offered: each is read before, which nobody else is to wait for. */
   roomForLate(queue: string): number {
-    return SIFTING_MAX - (this.#sifting.get(queue) ?? 0);
+    return Math.min(SIFTING_MAX - (this.#sifting.get(queue) ?? 0), SIFTING_TOTAL_MAX - this.#siftingTotal);
   }
 
   /** For jobs of a queue that somebody has mostly handled before. Never rejects. */
   async offerLate(queue: string, jobs: readonly DueJob[]): Promise<void> {
-    this.#sifting.set(queue, (this.#sifting.get(queue) ?? 0) + jobs.length);
-    this.offer(await this.#mover.sift(jobs));
-    const left = (this.#sifting.get(queue) ?? 0) - jobs.length;
+    this.#countSifting(queue, jobs.length);
+    try {
+      this.offer(await this.#mover.sift(jobs));
+    } finally {
+      this.#countSifting(queue, -jobs.length);
+    }
+  }
+
+  /** A held row does not tell that its job may be enqueued and have no message: so that is seen to before. */
+  async #holdUnclear(jobs: readonly DueJob[]): Promise<void> {
+    this.held.hold(await this.#mover.sift(jobs));
+  }
+
+  #countSifting(queue: string, jobs: number): void {
+    this.#siftingTotal += jobs;
+    const left = (this.#sifting.get(queue) ?? 0) + jobs;
     if (left === 0) this.#sifting.delete(queue);
     else this.#sifting.set(queue, left);
   }

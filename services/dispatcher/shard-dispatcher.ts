@@ -65,7 +65,7 @@ export class ShardDispatcher {
       this.#scanner.putBack(job.taken, at);
     },
     passOver: (job) => {
-      this.#parts.work.held.hold([job]);
+      this.#parts.work.hold([job]);
     },
   };
 
@@ -118,7 +118,10 @@ export class ShardDispatcher {
 
   /** Null also while nothing may be fired: the next beat takes it up again. */
   nextFireAt(): EpochMs | null {
-    return this.#holds() ? this.#scanner.nextFireAt((lane) => this.#roomOf(lane) > 0) : null;
+    if (!this.#holds()) return null;
+    return this.#scanner.nextFireAt(
+      (lane, isLate) => this.#roomOf(lane) > 0 && (!isLate || this.#roomForLate(lane) > 0),
+    );
   }
 
   /** Sends on everything that is due; does not wait for what comes of it. */
@@ -132,8 +135,8 @@ export class ShardDispatcher {
 
   #fireLane(lane: string, now: EpochMs): void {
     const { work } = this.#parts;
-    const mostLate = lane === SCHEDULES_LANE ? Infinity : work.roomForLate(lane);
-    const taken = this.#scanner.takeDue(now, this.#roomOf(lane), lane, mostLate).map((row) => this.#jobOf(row));
+    const [most, mostLate] = [this.#roomOf(lane), this.#roomForLate(lane)];
+    const taken = this.#scanner.takeDue(now, most, lane, mostLate).map((row) => this.#jobOf(row));
     if (lane === SCHEDULES_LANE) {
       this.#wakeSchedules(taken);
       return;
@@ -154,6 +157,10 @@ export class ShardDispatcher {
   /** A flood that waits to be held keeps no other queue's jobs from being taken. */
   #roomOf(lane: string): number {
     return lane === SCHEDULES_LANE ? Infinity : this.#parts.work.room(lane);
+  }
+
+  #roomForLate(lane: string): number {
+    return lane === SCHEDULES_LANE ? Infinity : this.#parts.work.roomForLate(lane);
   }
 
   /** The shard is somebody else's now; also where that is this process again, which reads it anew then. */

@@ -54,7 +54,7 @@ export async function composeFsck(
       },
       options,
     );
-    // Nobody is told of the rows that a repair writes: the next tick finds them.
+    // Nobody is told of the rows that a repair writes: the next whole read finds them.
     const hints = { send: ignore, listen: () => ignore };
     const timers = new Timers({ store: stores.timers, hints, clock, isClockRight: () => guard.trusts() });
     return { fsck, timers, close: () => session.close() };

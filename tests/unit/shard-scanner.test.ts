@@ -10,6 +10,7 @@ import {
   TRAILING_EDGE_MS,
   TRAILING_READ_EVERY_MS,
 } from '../../services/core/domain/limits.ts';
+import { RowPool } from '../../services/core/scan/row-pool.ts';
 import { ShardScanner } from '../../services/core/scan/shard-scanner.ts';
 import { FAKE_START } from '../support/fake-clock.ts';
 import { RowSource, type TimerRow } from '../support/row-source.ts';
@@ -178,6 +179,50 @@ describe('the scanner of a shard', () => {
     await handle(HOUR_MS);
     row(1_000, 'now');
     assert.deepEqual(await handle(1_000), ['now']);
+  });
+
+  it('finds what was due behind a flood before it began, and what is due since', async () => {
+    const { scanner, source, row } = bench({ capacity: 10, from: FAKE_START - MINUTE_MS });
+    for (let flood = 0; flood < 50; flood += 1) row(-30_000, `flood ${flood}`);
+    for (const before of [20_000, 8_000, 500]) row(-before, `other ${before}`);
+    const others = (now: number) =>
+      scanner
+        .takeDue(now, 100)
+        .map(({ row: { id } }) => id)
+        .filter((id) => id.startsWith('other'));
+    await scanner.read(FAKE_START, noPause);
+    assert.deepEqual(others(FAKE_START), ['other 20000', 'other 8000', 'other 500']);
+    const { given } = source;
+    row(900, 'other later');
+    await scanner.read(FAKE_START + 1_000, noPause);
+    assert.deepEqual(others(FAKE_START + 1_000), ['other later']);
+    assert.ok(source.given - given <= 3, `${source.given - given} rows read`);
+  });
+
+  it('of many shards that wait for room only as many read as there is room for', async () => {
+    const pool = new RowPool(2_000);
+    const source = new RowSource(1_000);
+    const rows = Array.from({ length: 10_000 }, (_, index) => ({ id: `row-${index}`, at: FAKE_START - 10_000 }));
+    for (const row of rows) source.rows.add(row);
+    const scanners = Array.from({ length: 8 }, () => {
+      return new ShardScanner({ source, shard: 0, from: FAKE_START - 20_000, readAheadMs: 0, capacity: 1_000, pool });
+    });
+    const handled = new Map(scanners.map((scanner) => [scanner, 0]));
+    for (let beat = 0; beat < 150; beat += 1) {
+      const now = FAKE_START + beat * 100;
+      await Promise.all(
+        scanners.map(async (scanner) => {
+          if (beat === 0 || scanner.hasRoomAgain()) await scanner.read(now, noPause);
+          for (const held of scanner.takeDue(now, 100)) {
+            scanner.settle(held);
+            handled.set(scanner, (handled.get(scanner) ?? 0) + 1);
+          }
+        }),
+      );
+    }
+    assert.deepEqual([...new Set(handled.values())], [rows.length]);
+    assert.equal(pool.room, 2_000);
+    assert.ok(source.given < 2 * scanners.length * rows.length, `${source.given} rows read of ${rows.length}`);
   });
 
   it('takes a hint once, and not when it is full', async () => {

@@ -158,7 +158,7 @@ const MOVERS: readonly Mover[] = [
     what: 'a job claimed in a paused queue',
     job: jobRow(COHORT, 0, { status: JobStatus.enqueued, enqueuedAt: FAKE_START }),
     move: claimInVain,
-    events: ['jobs.read', 'timers.writeDue', ...ROUND],
+    events: ['jobs.read', 'timers.writeDue', ...ROUND, 'hints.send'],
   },
   {
     what: 'a job to be tried again',

@@ -60,7 +60,7 @@ export class NatsDueHints implements DueHints {
     try {
       this.#bus.link().nats.publish(this.#names.hintSubject(shard), JSON.stringify(rows.map(encode)));
     } catch (error) {
-      // The link broke in between: the dispatcher's next tick reads the rows.
+      // The link broke in between: the dispatcher's next whole read finds the rows.
       this.#log.debug('a due hint was not sent', { shard, error: String(error) });
     }
   }

@@ -138,8 +138,8 @@ export const NEWEST_ROWS_MAX = 500;
 export const TURN_ROWS_MAX = 20_000;
 /** Of a queue with a rate it keeps no more than this much of it. */
 export const TURN_AHEAD_MS = 2 * SECOND_MS;
-/** A due row that waited so long for its turn becomes a held row, so that the cursor can pass it. */
-export const TURN_WAIT_MAX_MS = 30 * SECOND_MS;
+/** A due row that waited so long for its turn becomes a held row, so that the cursor can pass it before its age pages (15 s). */
+export const TURN_WAIT_MAX_MS = 10 * SECOND_MS;
 /** What is taken from one queue before it is the next one's turn: one full round. */
 export const TURN_ROWS = COHORT_SIZE;
 /** Rounds, and rows in them, that one dispatcher has under way: what comes next waits no longer than these take. */
@@ -151,6 +151,8 @@ export const MOVING_ROWS_MAX = 4_000;
 export const MOVING_TIME_AIM_MS = 300;
 /** Due rows of one queue from before a takeover whose jobs are read at a time, to see which were handled. */
 export const SIFTING_MAX = 2_000;
+/** Of all queues together: each may be a read of its own, and a process has room for so many. */
+export const SIFTING_TOTAL_MAX = 3_000;
 /** Held rows that are read ahead of their turn, and in one go. */
 export const HELD_AHEAD_MAX = 4_000;
 export const HELD_PAGE_ROWS = 1_000;

@@ -29,7 +29,9 @@ export class JobUnqueuer {
     const at = Math.max(job.runAt, this.#clock.now() + QUEUE_SETTINGS_EVERY_MS);
     const armed = await this.#timers.armDue([dueEntryOf(job, at)]);
     const outcome = await this.#rounds.submit({ edge: 'unqueue', jobId: job.jobId, attempt: job.attempt });
-    if (outcome.kind !== 'not_written') await this.#timers.afterRound(armed.chosenAt, [job]);
+    if (outcome.kind === 'not_written') return outcome;
+    await this.#timers.afterRound(armed.chosenAt, [job]);
+    if (outcome.kind === 'applied') this.#timers.hint(armed.entries);
     return outcome;
   }
 }

@@ -1,6 +1,6 @@
 import type { DueEntry } from '../domain/operation.ts';
 
-/** Core-NATS hints `due.<shard>` for due rows written less than 2 s ahead. Losing one costs a tick, no more. */
+/** Core-NATS hints `due.<shard>` for due rows written less than 3 s ahead. Losing one costs the time until the next whole read, no more. */
 export interface DueHints {
   /** Never throws. */
   send(rows: readonly DueEntry[]): void;

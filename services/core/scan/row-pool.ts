@@ -10,10 +10,10 @@ export class RowPool {
     return this.#room;
   }
 
-  /** False when there is none left. */
-  take(): boolean {
-    if (this.#room === 0) return false;
-    this.#room -= 1;
+  /** All of it or nothing: false when there is less left. */
+  take(rows: number): boolean {
+    if (this.#room < rows) return false;
+    this.#room -= rows;
     return true;
   }
 

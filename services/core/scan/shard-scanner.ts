@@ -1,6 +1,13 @@
 import { Heap } from 'heap-js';
 import { bucketOf } from '../domain/bucket.ts';
-import { MINUTE_MS, NEWEST_ROWS_MAX, SECOND_MS, TRAILING_EDGE_MS, TRAILING_READ_EVERY_MS } from '../domain/limits.ts';
+import {
+  MINUTE_MS,
+  NEWEST_ROWS_MAX,
+  SECOND_MS,
+  TICK_MS,
+  TRAILING_EDGE_MS,
+  TRAILING_READ_EVERY_MS,
+} from '../domain/limits.ts';
 import type { EpochMs } from '../domain/time.ts';
 import type { TimerRange } from '../ports/timer-store.ts';
 import type { RowPool } from './row-pool.ts';
@@ -19,7 +26,7 @@ export interface Held<Row> {
   readonly row: Row;
   readonly at: EpochMs;
   readonly key: string;
-  /** From long before this scanner began: most likely handled by somebody else. */
+  /** Of before this scanner's first read, and found long after its time: most likely handled by somebody else. */
   readonly late: boolean;
 }
 
@@ -76,8 +83,12 @@ export class ShardScanner<Row> {
   #held = 0;
   /** The time of the first read: what was due before was somebody else's to handle, what is due since is ours, however late we read it. */
   #beganAt: EpochMs | null = null;
-  /** The last read stopped for want of room. */
-  #isFull = false;
+  /** Where the last read stopped for want of room: the time of the row that there was none for. */
+  #stoppedAt: EpochMs | null = null;
+  /** While it is full: all behind the stop was read up to here, as far as there was room. */
+  #newestAt: EpochMs | null = null;
+  /** Taken from the pool for the read that goes on from there. */
+  #granted = 0;
   #isClosed = false;
   /** Keys read and not yet out of reach of a read, by the second of their time. */
   readonly #seen = new Map<number, Set<string>>();
@@ -117,33 +128,43 @@ export class ShardScanner<Row> {
       if (now - TRAILING_EDGE_MS < this.#from) this.#goOnAt(now - TRAILING_EDGE_MS, '');
       this.#forgetBefore(this.#from);
     }
-    this.#isFull = false;
-    let [from, afterId] = goesOn ? [before.to + 1, ''] : [this.#from, this.#fromId];
-    while (from <= to) {
-      const last = Math.min(to, endOfMinute(from));
-      const stop = await this.#readMinute({ from, afterId, to: last, isWhole: !goesOn }, now);
-      if (stop !== null) {
-        this.#isFull = true;
-        await afterMinute();
-        await this.#readNewest(Math.max(stop + 1, now - SECOND_MS), to, now);
-        return;
-      }
-      [from, afterId] = [last + 1, ''];
-      if (!goesOn) this.#hasReadTo(from, '', now);
-      await afterMinute();
+    if (this.#stoppedAt !== null && !this.#findsRoom()) {
+      await this.#readNewest(this.#stoppedAt, to, now);
+      return;
     }
-    this.#reached = { to, wholeAt: goesOn ? before.wholeAt : now };
+    try {
+      let [from, afterId] = goesOn ? [before.to + 1, ''] : [this.#from, this.#fromId];
+      while (from <= to) {
+        const last = Math.min(to, endOfMinute(from));
+        this.#stoppedAt = await this.#readMinute({ from, afterId, to: last, isWhole: !goesOn }, now);
+        if (this.#stoppedAt !== null) {
+          await afterMinute();
+          await this.#readNewest(this.#stoppedAt, to, now);
+          return;
+        }
+        [from, afterId] = [last + 1, ''];
+        if (!goesOn) this.#hasReadTo(from, '', now);
+        await afterMinute();
+      }
+      this.#reached = { to, wholeAt: goesOn ? before.wholeAt : now };
+      this.#newestAt = null;
+    } finally {
+      this.#pool?.giveBack(this.#granted);
+      this.#granted = 0;
+    }
   }
 
   /** Whether a read that stopped for want of room would get somewhere now. */
   hasRoomAgain(): boolean {
-    const poolRoom = this.#pool?.room ?? 0;
-    return this.#isFull && (this.#held <= this.#capacity / 2 || poolRoom >= this.#capacity);
+    return this.#stoppedAt !== null && (this.#hasRoomOfItsOwn() || (this.#pool?.room ?? 0) >= this.#capacity);
   }
 
   /** Takes a row that somebody told of (a hint). False when it was known already, or there is no room: a read will find it. */
   add(row: Row, now: EpochMs): boolean {
-    return this.#take(row, now, { isAhead: true }) === 'taken';
+    const outcome = this.#take(row, now, { isAhead: true });
+    // Its place may have been read already.
+    if (outcome === 'full') this.#reached = null;
+    return outcome === 'taken';
   }
 
   /** Those that have rows whose time has come. */
@@ -186,11 +207,12 @@ export class ShardScanner<Row> {
   }
 
   /** When the next row has to be fired, of those lanes that count; null when none is held for firing. */
-  nextFireAt(counts: (lane: string) => boolean = () => true): EpochMs | null {
+  nextFireAt(counts: (lane: string, isLate: boolean) => boolean = () => true): EpochMs | null {
     let next: EpochMs | null = null;
     for (const [lane, heap] of this.#toFire) {
-      const at = heap.peek()?.fireAt ?? null;
-      if (at !== null && (next === null || at < next) && counts(lane)) next = at;
+      const first = heap.peek();
+      if (first === undefined || (next !== null && first.fireAt >= next)) continue;
+      if (counts(lane, first.late)) next = first.fireAt;
     }
     return next;
   }
@@ -226,14 +248,46 @@ export class ShardScanner<Row> {
     }
   }
 
-  /** Past the rows that wait for room; those that are read here are known when the reading comes to them. */
-  async #readNewest(start: EpochMs, to: EpochMs, now: EpochMs): Promise<void> {
+  /**
+   * Room that is worth a read, its own or the pool's: of many shards that wait for the pool only as many read as it has room for, or
+   * all of them would read pages of rows, again and again, that they then have no room for.
+   */
+  #findsRoom(): boolean {
+    if (this.#hasRoomOfItsOwn()) return true;
+    if (this.#pool?.take(this.#capacity) !== true) return false;
+    this.#granted = this.#capacity;
+    return true;
+  }
+
+  #hasRoomOfItsOwn(): boolean {
+    return this.#held - this.#borrowed <= this.#capacity / 2;
+  }
+
+  /**
+   * Past the rows that wait for room, newest first; those that are read here are known when the reading comes to them. The first time
+   * the whole last minute, for nobody may have read it: the owner before may be dead for a while. Then what has come since.
+   */
+  async #readNewest(stoppedAt: EpochMs, to: EpochMs, now: EpochMs): Promise<void> {
+    const oldest = Math.max(stoppedAt + 1, Math.min(now - SECOND_MS, this.#newestAt ?? now - MINUTE_MS));
+    let [from, last] = [Math.max(oldest, now - SECOND_MS), to];
+    while (from <= last && (await this.#readSpan(from, last, now))) {
+      last = from - 1;
+      from = Math.max(oldest, now - 2 * (now - from));
+    }
+    this.#newestAt = now - SECOND_MS;
+  }
+
+  /** False: there was no room for all of it. */
+  async #readSpan(start: EpochMs, to: EpochMs, now: EpochMs): Promise<boolean> {
     for (let from = start; from <= to; from = endOfMinute(from) + 1) {
       const range = { shard: this.#shard, bucket: bucketOf(from), from, to: Math.min(to, endOfMinute(from)) };
       for await (const page of this.#source.read(range)) {
-        for (const row of page) if (this.#take(row, now, { isAhead: true, more: NEWEST_ROWS_MAX }) === 'full') return;
+        for (const row of page) {
+          if (this.#take(row, now, { isAhead: true, more: NEWEST_ROWS_MAX }) === 'full') return false;
+        }
       }
     }
+    return true;
   }
 
   /** What was read less than a trailing edge after its time is read again. */
@@ -262,7 +316,8 @@ export class ShardScanner<Row> {
     if (keys?.has(key) === true) return 'known';
     if (this.#isClosed) return 'full';
     if (this.#held - this.#borrowed >= this.#capacity + more) {
-      if (this.#pool?.take() !== true) return 'full';
+      if (this.#granted > 0) this.#granted -= 1;
+      else if (this.#pool?.take(1) !== true) return 'full';
       this.#borrowed += 1;
     }
     // The reading goes on behind an old row, and does not meet it again.
@@ -309,5 +364,7 @@ function endOfMinute(at: EpochMs): EpochMs {
 /** Whether a read may leave the trailing edge out, and go on where the last one ended. */
 function mayGoOn({ to, wholeAt }: Reached, now: EpochMs): boolean {
   const sinceMs = now - wholeAt;
-  return sinceMs >= 0 && sinceMs < TRAILING_READ_EVERY_MS && to >= now - TRAILING_EDGE_MS;
+  // A tick may come a little early, and the one after it would be too late.
+  const isSoon = sinceMs < TRAILING_READ_EVERY_MS - TICK_MS / 2;
+  return sinceMs >= 0 && isSoon && to >= now - TRAILING_EDGE_MS;
 }

@@ -120,8 +120,8 @@ export class Timers {
   }
 
   /**
-   * The jobs of these rows stand. Tells the dispatchers of rows that their next tick could find late, which costs one tick
-   * where it is lost, and counts the others. Never throws.
+   * The jobs of these rows stand. Tells the dispatchers of rows that their next whole read could find late, which is what is
+   * lost where a hint is, and counts the others. Never throws.
    */
   hint(rows: readonly DueEntry[]): void {
     this.#tallies?.arrived(rows);
