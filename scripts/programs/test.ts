@@ -32,7 +32,7 @@ Runs every test there is, or those of the named rungs and files.
                           loopback, stopped and removed at the end; their logs stay when something failed
   --name <pattern>        only tests whose name matches
   --long                  the long form of tests that have one: cluster strikes every node and service in every way, for
-                          about 40 minutes, under 100 jobs/s (PUNCTUAL_TEST_JOBS_PER_S)
+                          an hour and a half, under 100 jobs/s (PUNCTUAL_TEST_JOBS_PER_S)
 `;
 
 interface Selection {

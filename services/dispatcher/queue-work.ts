@@ -52,6 +52,10 @@ export class QueueWork {
   /** By queue: late jobs that are being read. */
   readonly #sifting = new Map<string, number>();
   #siftingTotal = 0;
+  /** Jobs to be held that may be enqueued without a message. */
+  readonly #toClear: DueJob[] = [];
+  /** Those, and the ones that are being read. */
+  #unclear = 0;
   readonly #mover: DueMover;
   readonly #starter: LimitedStarter;
   readonly #turns: QueueTurns;
@@ -82,7 +86,7 @@ export class QueueWork {
   /** How many more jobs of a queue may be offered at once: those that have to wait behind others could all become held rows. */
   room(queue: string): number {
     const mustBeHeld = PRIORITIES.some((priority) => this.held.hasWaiting({ queue, priority }));
-    return Math.max(0, this.held.room()) + (mustBeHeld ? 0 : this.#turns.room(queue));
+    return Math.max(0, this.held.room() - this.#unclear) + (mustBeHeld ? 0 : this.#turns.room(queue));
   }
 
   /** Never rejects: what cannot go on now comes again. */
@@ -96,7 +100,11 @@ export class QueueWork {
       maybeUnpublished ? 'true' : 'false',
     );
     if (clear.length > 0) this.held.hold(clear);
-    if (unclear.length > 0) void this.#holdUnclear(unclear);
+    if (unclear.length === 0) return;
+    this.#unclear += unclear.length;
+    // What is passed over job by job in one turn of the event loop is read together.
+    if (this.#toClear.length === 0) queueMicrotask(() => void this.#clearUp());
+    this.#toClear.push(...unclear);
   }
 
   /** How many more late jobs of a queue may be offered: each is read before, which nobody else is to wait for. */
@@ -115,8 +123,13 @@ export class QueueWork {
   }
 
   /** A held row does not tell that its job may be enqueued and have no message: so that is seen to before. */
-  async #holdUnclear(jobs: readonly DueJob[]): Promise<void> {
-    this.held.hold(await this.#mover.sift(jobs));
+  async #clearUp(): Promise<void> {
+    const jobs = this.#toClear.splice(0);
+    try {
+      this.held.hold(await this.#mover.sift(jobs));
+    } finally {
+      this.#unclear -= jobs.length;
+    }
   }
 
   #countSifting(queue: string, jobs: number): void {

@@ -2,7 +2,7 @@
 // under load: nothing that was accepted is lost, nothing is done twice, and fsck finds nothing. How late jobs start meanwhile
 // stands in the table that it prints.
 //
-// A short form runs with all tests; `scripts/test cluster --long` strikes every one of them in every way, in about 40 minutes.
+// A short form runs with all tests; `scripts/test cluster --long` strikes every one of them in every way, in an hour and a half.
 
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
