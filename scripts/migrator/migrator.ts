@@ -4,7 +4,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { types, type Client } from 'cassandra-driver';
-import { describeCause } from '../../services/core/storage/errors.ts';
+import { describeCause, toStoreError } from '../../services/core/storage/errors.ts';
 import { createDriver, type CassandraConfig } from '../../services/core/storage/session.ts';
 import { loadTemplate, loadVersions, type SchemaVersion } from './versions.ts';
 
@@ -25,11 +25,17 @@ export interface ApplyOptions {
   readonly onProgress?: (message: string) => void;
 }
 
-/** A schema statement answers only when all nodes agree, for which the driver waits up to 10 s. */
 const STATEMENT_TIMEOUT_MS = 30_000;
+/**
+ * A schema statement answers only when all nodes agree. Six migrators at once on three loaded nodes take longer than the driver's
+ * 10 s; the lock, renewed before each statement, outlasts it.
+ */
+const AGREEMENT_MAX_S = 60;
 /** Renewed before each statement; a migrator that died lets the next one in after so long. */
 const LOCK_TTL_S = 90;
 const LOCK_POLL_MS = 500;
+/** Migrators that contend for the lock make each other's rounds time out. */
+const LOCK_TRIES_MAX = 10;
 const LOCK_WAIT_MAX_MS = 3 * LOCK_TTL_S * 1_000;
 
 const PLAIN = { prepare: true, isIdempotent: true, consistency: types.consistencies.localQuorum };
@@ -210,31 +216,43 @@ async function acquireLock(client: Client, progress: (message: string) => void):
     if (performance.now() > giveUpAt) throw new Error(`the schema lock is held by ${holder}`);
     if (holder !== said) progress(`waiting for the migrator that holds the lock: ${holder}`);
     said = holder;
-    await sleep(LOCK_POLL_MS);
+    await sleep(LOCK_POLL_MS * (0.5 + Math.random()));
   }
   return {
     async renew() {
-      const result = await client.execute(
+      const result = await changeLock(
+        client,
         `UPDATE schema_lock USING TTL ${LOCK_TTL_S} SET owner = ?, acquired_at = ? WHERE name = 'schema' IF owner = ?`,
         [owner, new Date(), owner],
-        CONDITIONAL,
       );
       if (!result.wasApplied()) throw new Error('the schema lock was lost to another migrator; apply again');
     },
     async release() {
-      await client.execute(`DELETE FROM schema_lock WHERE name = 'schema' IF owner = ?`, [owner], CONDITIONAL);
+      await changeLock(client, `DELETE FROM schema_lock WHERE name = 'schema' IF owner = ?`, [owner]);
     },
   };
 }
 
 /** Who holds the lock now: we, if it was free. A repeat after a lost answer finds our own name in it. */
 async function tryLock(client: Client, owner: string): Promise<string> {
-  const result = await client.execute(
+  const result = await changeLock(
+    client,
     `INSERT INTO schema_lock (name, owner, acquired_at) VALUES ('schema', ?, ?) IF NOT EXISTS USING TTL ${LOCK_TTL_S}`,
     [owner, new Date()],
-    CONDITIONAL,
   );
   return result.wasApplied() ? owner : (result.first().get('owner') as string);
+}
+
+/** Repeated where its answer was lost: each of the lock's statements names its owner, and ends as the first one did. */
+async function changeLock(client: Client, statement: string, values: readonly unknown[]): Promise<types.ResultSet> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await client.execute(statement, [...values], CONDITIONAL);
+    } catch (error) {
+      if (tries === LOCK_TRIES_MAX || toStoreError(error, 'write').kind === 'invalid') throw error;
+      await sleep(LOCK_POLL_MS * Math.random() * tries);
+    }
+  }
 }
 
 async function withClient<Result>(
@@ -244,6 +262,7 @@ async function withClient<Result>(
 ): Promise<Result> {
   const { client } = createDriver(target, {
     readTimeoutMs: STATEMENT_TIMEOUT_MS,
+    schemaAgreementMaxS: AGREEMENT_MAX_S,
     withoutMetadata: true,
     ...(keyspace === undefined ? {} : { keyspace }),
   });

@@ -34,17 +34,20 @@ const nats =
   ({ nodes }) =>
     nodes.nats[index]!;
 
+/** Resolves once they are back and all of Cassandra's nodes know each other. */
+async function killFor(ms: number, servers: readonly PrivateServer[], { nodes }: Stage): Promise<void> {
+  await Promise.all(servers.map(({ process }) => process.kill('SIGKILL')));
+  await sleep(ms);
+  await Promise.all(servers.map((server) => server.restart()));
+  await untilRingIsWhole(nodes.servers);
+}
+
 function serverFaults(title: string, pick: Pick<PrivateServer>): Fault[] {
   const whole = ({ nodes }: Stage): Promise<void> => untilRingIsWhole(nodes.servers);
   return [
     {
       name: `${title}: kill -9, started again after ${DEAD_MS / 1_000} s`,
-      strike: async (stage) => {
-        await pick(stage).process.kill('SIGKILL');
-        await sleep(DEAD_MS);
-        await pick(stage).restart();
-        await whole(stage);
-      },
+      strike: (stage) => killFor(DEAD_MS, [pick(stage)], stage),
     },
     {
       name: `${title}: stopped for ${STOPPED_MS / 1_000} s`,
@@ -98,11 +101,7 @@ const CALM: Fault = { name: 'none', strike: () => sleep(10_000) };
 
 const NATS_AWAY: Fault = {
   name: `all nats-servers: kill -9, started again after ${NATS_AWAY_MS / 1_000} s`,
-  strike: async ({ nodes }) => {
-    await Promise.all(nodes.nats.map((server) => server.process.kill('SIGKILL')));
-    await sleep(NATS_AWAY_MS);
-    await Promise.all(nodes.nats.map((server) => server.restart()));
-  },
+  strike: (stage) => killFor(NATS_AWAY_MS, stage.nodes.nats, stage),
 };
 
 const STREAM_DELETED: Fault = {
@@ -130,13 +129,7 @@ const MACHINE: Fault = {
 /** As when a machine dies that runs one of each. */
 const SERVERS_TOGETHER: Fault = {
   name: `Cassandra node 2 and nats-server 1 together: kill -9, started again after ${DEAD_MS / 1_000} s`,
-  strike: async ({ nodes }) => {
-    const victims = [nodes.cassandra[1]!, nodes.nats[0]!];
-    await Promise.all(victims.map(({ process }) => process.kill('SIGKILL')));
-    await sleep(DEAD_MS);
-    await Promise.all(victims.map((server) => server.restart()));
-    await untilRingIsWhole(nodes.servers);
-  },
+  strike: (stage) => killFor(DEAD_MS, [stage.nodes.cassandra[1]!, stage.nodes.nats[0]!], stage),
 };
 
 const RANGE_LOST: Fault = {

@@ -2,14 +2,13 @@
 // that is written then vanishes with a restart.
 
 import assert from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
 import { showProgress, withProgress } from '../../scripts/embedded/progress.ts';
 import { applySchema } from '../../scripts/migrator/migrator.ts';
 import { loadVersions } from '../../scripts/migrator/versions.ts';
 import { startCluster } from './cluster.ts';
 import type { Stage } from './faults-stage.ts';
 import { createJob, getJob, untilStatus } from './rest.ts';
-import { untilRingIsWhole } from './three-nodes.ts';
+import { newKeyspace, untilRingIsWhole } from './three-nodes.ts';
 import { startWorker } from './worker-process.ts';
 
 const QUEUE = 'first';
@@ -17,7 +16,7 @@ const AT_ONCE = 6;
 const RUN_WITHIN_MS = 30_000;
 
 export async function assertOneSchema({ nodes, cleanup }: Stage): Promise<void> {
-  const keyspace = `t${randomBytes(5).toString('hex')}`;
+  const keyspace = newKeyspace();
   const servers = { ...nodes.servers, keyspace };
   const each = Array.from({ length: AT_ONCE }, (_, index) => index);
   await Promise.all(each.map(() => assert.rejects(startCluster(cleanup, { servers }), /scripts\/schema apply/)));

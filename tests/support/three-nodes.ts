@@ -81,7 +81,8 @@ export async function startThreeNodes(test: Cleanup): Promise<ThreeNodes> {
   return { cassandra, nats: await nats, servers, oneCopy };
 }
 
-function newKeyspace(): string {
+/** A name that no keyspace has yet. */
+export function newKeyspace(): string {
   return `t${randomBytes(5).toString('hex')}`;
 }
 

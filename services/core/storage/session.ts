@@ -243,14 +243,24 @@ interface Driver {
 /** The driver with our settings: also what the schema command connects with, without a keyspace. */
 export function createDriver(
   config: Omit<CassandraConfig, 'keyspace'>,
-  options: { keyspace?: string; readTimeoutMs?: number; log?: Log | undefined; withoutMetadata?: boolean } = {},
+  options: {
+    keyspace?: string;
+    readTimeoutMs?: number;
+    /** How long a schema statement waits until all nodes have heard of it. */
+    schemaAgreementMaxS?: number;
+    log?: Log | undefined;
+    withoutMetadata?: boolean;
+  } = {},
 ): Driver {
   const loadBalancing = policies.defaultLoadBalancingPolicy(config.localDatacenter);
   const settings: ClientOptions = {
     contactPoints: [...config.contactPoints],
     localDataCenter: config.localDatacenter,
     // The driver looks for the nodes that it finds by itself at this port, and at 9042 without: it would find none elsewhere.
-    ...portOptions(config.contactPoints),
+    protocolOptions: {
+      ...portOptions(config.contactPoints),
+      ...(options.schemaAgreementMaxS !== undefined && { maxSchemaAgreementWaitSeconds: options.schemaAgreementMaxS }),
+    },
     socketOptions: { readTimeout: options.readTimeoutMs ?? READ_TIMEOUT_MS, connectTimeout: CONNECT_TIMEOUT_MS },
     queryOptions: LEVELS,
     policies: {
@@ -279,9 +289,9 @@ export function createDriver(
 }
 
 /** Of the first contact point: all nodes of a cluster listen on the same one. */
-function portOptions([first = '']: readonly string[]): Pick<ClientOptions, 'protocolOptions'> {
+function portOptions([first = '']: readonly string[]): { readonly port?: number } {
   const port = /:(\d+)$/.exec(first)?.[1];
-  return port === undefined ? {} : { protocolOptions: { port: Number(port) } };
+  return port === undefined ? {} : { port: Number(port) };
 }
 
 /**
