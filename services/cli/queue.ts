@@ -24,6 +24,8 @@ const SETTINGS = {
   'ready-max': 'ready_max',
   'max-waiting': 'max_waiting',
   ...JOB_NUMBERS,
+  'retention-days': 'retention_days',
+  'dead-retention-days': 'dead_retention_days',
 } as const;
 type Option = keyof typeof SETTINGS;
 
@@ -73,7 +75,8 @@ export const queueCommand: Command = {
     "queue get <queue>                  a queue's settings, what is in it, and its consumers",
     'queue list                         the queues that somebody configured, and what is in them',
     'queue set <queue> [options]        --rate <per s> --burst <n> --ramp <s> --max-running <n> --ready-max <n> --max-waiting <n>,',
-    '                                   for jobs that name none: --max-attempts <n> --timeout <s> --lease <s>;',
+    '                                   for jobs that name none: --max-attempts <n> --timeout <s> --lease <s>,',
+    '                                   days that jobs are kept: --retention-days <n> --dead-retention-days <n>;',
     `                                   ${DEFAULT} in place of a number takes the setting away`,
     'queue pause <queue>                starts nothing more of it: --reason <text> --until <time>',
     'queue resume <queue>',
@@ -119,6 +122,8 @@ function settingsText(queue: QueueSettings): string {
     timeout_s: queue.timeout_s,
     lease_s: queue.lease_s,
     retry: retry === null ? null : JSON.stringify(retry),
+    retention_days: queue.retention_days,
+    dead_retention_days: queue.dead_retention_days,
     revision: queue.revision,
     updated_at: queue.updated_at,
   });

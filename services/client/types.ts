@@ -222,6 +222,9 @@ export interface QueueSettings {
   readonly timeout_s: number | null;
   readonly lease_s: number | null;
   readonly retry: RetryPolicy | null;
+  /** Of jobs that succeeded or were cancelled, and of the history of all. */
+  readonly retention_days: number | null;
+  readonly dead_retention_days: number | null;
   readonly paused: boolean;
   readonly pause: { readonly at: string; readonly reason: string | null; readonly until: string | null } | null;
   readonly resumed_at: string | null;

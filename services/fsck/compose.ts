@@ -2,6 +2,7 @@ import { Fsck, type FsckOptions, type FsckProgress } from '../core/fsck/fsck.ts'
 import { SECOND_MS } from '../core/domain/limits.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { Log, Telemetry } from '../core/ports/telemetry.ts';
+import { QueueBook } from '../core/queues/queue-book.ts';
 import { ClockGuard } from '../core/runtime/clock-guard.ts';
 import type { Config } from '../core/runtime/config.ts';
 import { systemRandom } from '../core/runtime/system-random.ts';
@@ -43,6 +44,8 @@ export async function composeFsck(
     if (problem !== null) throw new Error(problem);
     const stores = createStores(session, { clock });
     const [shards, startedAt] = [await stores.settings.read('write_shards'), await stores.settings.read('started_at')];
+    const queueBook = new QueueBook({ store: stores.queues, clock });
+    await queueBook.refresh();
     const fsck = new Fsck(
       {
         ...stores,
@@ -51,6 +54,7 @@ export async function composeFsck(
         onProgress,
         shards: Number(shards ?? config.writeShards),
         clusterStartedAt: startedAt === null ? clock.now() : Date.parse(startedAt),
+        retentionOf: (queue) => queueBook.retentionOf(queue),
       },
       options,
     );

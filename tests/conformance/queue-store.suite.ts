@@ -32,6 +32,8 @@ export function queueStoreSuite(harness: () => QueueStoreHarness): void {
     timeoutS: 30,
     leaseS: 10,
     retry: { kind: 'fixed', baseS: 0.5, factor: 1, capS: 5, jitter: 'none' },
+    retentionDays: 3,
+    deadRetentionDays: 20,
     pause: { at: AT + 1, reason: 'the printer is on fire', until: AT + 2 },
     resumedAt: AT + 3,
     revision: 2,

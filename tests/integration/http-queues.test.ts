@@ -18,6 +18,8 @@ const DEFAULTS = {
   timeout_s: null,
   lease_s: null,
   retry: null,
+  retention_days: null,
+  dead_retention_days: null,
   paused: false,
   pause: null,
   resumed_at: null,
@@ -87,6 +89,20 @@ describe('the settings of a queue', () => {
     assert.partialDeepStrictEqual(again.body, { ...DEFAULTS, revision: 3 });
   });
 
+  it('say how long what has ended is kept, from one day to thirty', async (test) => {
+    const api = await serveApi(test);
+    const kept = async (): Promise<unknown> => {
+      const { body } = await api.call('GET', '/queues/mails');
+      return [body['retention_days'], body['dead_retention_days']];
+    };
+    await api.call('PUT', '/queues/mails', { body: { retention_days: 1, dead_retention_days: 30 } });
+    assert.deepEqual(await kept(), [1, 30]);
+    await api.call('PATCH', '/queues/mails', { body: { retention_days: 3 } });
+    assert.deepEqual(await kept(), [3, 30]);
+    await api.call('PATCH', '/queues/mails', { body: { dead_retention_days: null } });
+    assert.deepEqual(await kept(), [3, null]);
+  });
+
   it('change for whoever read them last, and nothing changes where nothing is asked for', async (test) => {
     const api = await serveApi(test);
     const change = (revision: number, body: object) =>
@@ -114,7 +130,11 @@ describe('the settings of a queue', () => {
       [{ ready_max: 100_001 }, 'ready_max'],
       [{ lease_s: 4 }, 'lease_s'],
       [{ retry: { base_s: 10, cap_s: 5 } }, 'retry.cap_s'],
-      [{ retention_days: 3 }, 'retention_days'],
+      [{ retention_days: 0 }, 'retention_days'],
+      [{ retention_days: 31 }, 'retention_days'],
+      [{ retention_days: 1.5 }, 'retention_days'],
+      [{ dead_retention_days: 0 }, 'dead_retention_days'],
+      [{ dead_retention_days: 31 }, 'dead_retention_days'],
       [{ rate: 3 }, 'rate'],
     ] as const) {
       const { status, body: problem } = await api.call('PUT', '/queues/mails', { body });
@@ -273,6 +293,8 @@ describe('punctual queue', () => {
     const api = await serveApi(test);
     assert.match((await run(api, 'set', 'mails', '--rate', '50', '--max-attempts', '3')).text, /rate_per_s +50/);
     assert.match((await run(api, 'set', 'mails', '--rate', 'default')).text, /rate_per_s +unlimited/);
+    const kept = await run(api, 'set', 'mails', '--retention-days', '2', '--dead-retention-days', '9');
+    assert.match(kept.text, /^retention_days +2\ndead_retention_days +9$/m);
     assert.match((await run(api, 'pause', 'mails', '--reason', 'why not', '--until', UNTIL)).text, /why not/);
     assert.match((await run(api, 'list')).text, /mails .*why not/);
     assert.match((await run(api, 'resume', 'mails')).text, /^resumed\n/);

@@ -4,11 +4,14 @@ import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { applySchema, type SchemaTarget } from '../../scripts/migrator/migrator.ts';
 import { DATA_CENTER } from '../../scripts/embedded/cassandra.ts';
+import { memberId } from '../../services/core/domain/ids.ts';
 import type { JobRow } from '../../services/core/domain/job.ts';
+import { RETENTION_DEFAULT } from '../../services/core/domain/queue-settings.ts';
 import type { ApplyResult } from '../../services/core/ports/job-store.ts';
 import { systemClock } from '../../services/core/runtime/system-clock.ts';
 import { openSession, type Session } from '../../services/core/storage/session.ts';
 import { createStores, type Stores } from '../../services/core/storage/stores.ts';
+import { testDriver } from '../support/cassandra.ts';
 import { eventually, RecordingTelemetry } from '../support/bus.ts';
 import { jobRow, newCohort } from '../support/job-row.ts';
 import { type PrivateServer, startPrivateCassandra } from '../support/servers.ts';
@@ -45,6 +48,28 @@ describe('a session', () => {
     await assert.rejects(create({ ...job, payload: 'x'.repeat(17 * 1024 * 1024) }), { kind: 'invalid' });
     assert.equal(telemetry.counts.get('punctual_store_errors_total invalid'), 2);
     assert.deepEqual(await create(job), { applied: true });
+  });
+
+  it('keeps history and dead letters for as long as their queue says', async () => {
+    const client = await testDriver(cleanup, target);
+    const { history } = createStores(session, {
+      clock: systemClock,
+      retentionOf: (queue) => (queue === 'short' ? { finishedDays: 1, deadDays: 2 } : RETENTION_DEFAULT),
+    });
+    const at = systemClock.now();
+    const jobId = memberId(newCohort(), 0);
+    for (const queue of ['short', 'other']) {
+      const end = { jobId, queue, attempt: 1, error: null };
+      await history.writeDeadLetters([{ ...end, deadAt: at, reason: 'attempts' }]);
+      const ended = { priority: 'normal', status: 'dead', outcome: 'failed', lagMs: 0 } as const;
+      await history.writeFinished([{ ...end, ...ended, finishedAt: at, scheduledFor: at }]);
+    }
+    const daysOf = async (column: string, table: string): Promise<unknown> => {
+      const { rows } = await client.execute(`SELECT queue, TTL(${column}) AS ttl_s FROM ${table}`);
+      return Object.fromEntries(rows.map((row) => [row.get('queue'), Math.ceil(Number(row.get('ttl_s')) / 86_400)]));
+    };
+    assert.deepEqual(await daysOf('status', 'job_history'), { short: 1, other: 7 });
+    assert.deepEqual(await daysOf('reason', 'dead_letters'), { short: 2, other: 30 });
   });
 
   it('calls a write unknown and a read unavailable when the node stalls, within 5 s', async () => {

@@ -4,6 +4,7 @@
 import type { Connections } from '../../services/core/foundation/foundation.ts';
 import type { ClockSource } from '../../services/core/ports/clock-source.ts';
 import type { Clock } from '../../services/core/ports/clock.ts';
+import { QueueBook } from '../../services/core/queues/queue-book.ts';
 import { cohortOf } from '../../services/core/domain/ids.ts';
 import { SECOND_MS } from '../../services/core/domain/limits.ts';
 import { BusError } from '../../services/core/ports/ready-queue.ts';
@@ -51,8 +52,10 @@ export function wiredConnections(parts: WireParts): { connections: Connections; 
   const { bus, machine, servers } = parts;
   const link = bus.connect();
   const nats = <Port extends object>(name: string, port: Port): Port => wired(parts, name, port, busCall);
+  const stores = wiredStores(parts);
   const connections: Connections = {
-    stores: wiredStores(parts),
+    stores,
+    queueBook: new QueueBook({ store: stores.queues, clock: machine.clock }),
     queue: nats('queue', link.queue),
     hints: nats('hints', link.hints),
     heldReports: nats('heldReports', link.heldReports),

@@ -6,6 +6,7 @@ import { Damage, type Finding } from '../../services/core/domain/fsck.ts';
 import { occurrenceId, shardOf } from '../../services/core/domain/ids.ts';
 import type { JobRow } from '../../services/core/domain/job.ts';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, SHARDS_DEFAULT } from '../../services/core/domain/limits.ts';
+import { RETENTION_DEFAULT, type Retention } from '../../services/core/domain/queue-settings.ts';
 import { wakeUpRow } from '../../services/core/domain/schedule-plan.ts';
 import { finishedJobOf } from '../../services/core/ports/history-store.ts';
 import { Fsck, type FsckOptions, type FsckReport } from '../../services/core/fsck/fsck.ts';
@@ -21,6 +22,12 @@ import { scheduleRow } from '../support/schedule-row.ts';
 const COHORT = 'j_0123456789abc';
 const SCHEDULES = 's_0123456789abc';
 const SHARD = 3;
+const RETENTIONS: Readonly<Record<string, Retention>> = {
+  brief: { finishedDays: 1, deadDays: 1 },
+  long: { finishedDays: 30, deadDays: 30 },
+  grave: { finishedDays: 1, deadDays: 30 },
+  slight: { finishedDays: 30, deadDays: 1 },
+};
 const OPTIONS: FsckOptions = { pageRows: 2, rowsPerS: 100_000, graceMs: 10 * SECOND_MS };
 
 const scheduled = (member: number, overrides: Partial<JobRow> = {}): JobRow =>
@@ -66,6 +73,7 @@ function bench() {
       const parts = {
         ...{ jobs, schedules, operations, timers, held, cursors },
         ...{ ring: memoryRing(stores), clock, shards: SHARDS_DEFAULT },
+        retentionOf: (queue: string) => RETENTIONS[queue] ?? RETENTION_DEFAULT,
       };
       const fsck = new Fsck({ ...parts, clusterStartedAt: FAKE_START - 2 * HOUR_MS }, { ...OPTIONS, ...overrides });
       return clock.until(fsck.run());
@@ -226,6 +234,44 @@ describe('fsck finds', () => {
       [Damage.endNotRecorded, finished(0, 'succeeded').jobId, 'deadlines'],
       [Damage.deadLetterMissing, finished(1, 'dead').jobId, null],
     ]);
+  });
+
+  it('what each queue still has to keep, and no more', async () => {
+    const core = bench();
+    await core.passed(FAKE_START - SECOND_MS);
+    const [early, late] = [FAKE_START - 20 * DAY_MS, FAKE_START - SECOND_MS];
+    const ofQueue = (queue: string, index: number): readonly JobRow[] => [
+      { ...finished(4 * index, 'succeeded'), queue, finishedAt: late },
+      { ...finished(4 * index + 1, 'dead'), queue, finishedAt: late },
+      { ...finished(4 * index + 2, 'succeeded'), queue, finishedAt: early },
+      { ...finished(4 * index + 3, 'dead'), queue, finishedAt: early },
+    ];
+    const queues = ['mail', ...Object.keys(RETENTIONS)];
+    const jobs = queues.flatMap(ofQueue);
+    core.put(...jobs);
+    for (const [index, queue] of queues.entries()) {
+      const row = scheduleRow(SCHEDULES, index, { queue, lastSlot: early, runs: 1 });
+      core.stores.scheduleTables.rows.set(row.scheduleId, { ...row, lastJobId: occurrenceId(row.scheduleId, early) });
+      await core.stores.timers.writeDue([wakeUpRow(row, FAKE_START)]);
+    }
+    const { findings } = await core.fsck();
+    const found = (damage: Damage): readonly string[] =>
+      findings.filter((finding) => finding.damage === damage).map(({ subject }) => nameOf(subject));
+    const nameOf = (subject: string): string => {
+      const job = jobs.find(({ jobId }) => jobId === subject);
+      if (job === undefined) return core.stores.scheduleTables.rows.get(subject)?.queue ?? subject;
+      return `${job.queue} ${job.status} ${job.finishedAt === early ? 'early' : 'late'}`;
+    };
+    assert.deepEqual(found(Damage.endNotRecorded).toSorted(), [
+      ...['long dead early', 'long dead late', 'long succeeded early', 'long succeeded late'],
+      ...['mail dead late', 'mail succeeded late'],
+      ...['slight dead early', 'slight dead late', 'slight succeeded early', 'slight succeeded late'],
+    ]);
+    assert.deepEqual(found(Damage.deadLetterMissing).toSorted(), [
+      ...['grave dead early', 'grave dead late', 'long dead early', 'long dead late'],
+      ...['mail dead early', 'mail dead late'],
+    ]);
+    assert.deepEqual(found(Damage.occurrenceMissing), ['long']);
   });
 
   it('a shard that nobody scans', async () => {

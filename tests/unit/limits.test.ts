@@ -64,6 +64,11 @@ const BELOW: readonly Relation[] = [
     limits.OPERATION_LOOK_AHEAD_MS,
   ],
   ['a ready message is not called lost while it is young', limits.PUBLISHED_SLACK_MS, limits.ENQUEUED_LOOK_MIN_MS],
+  [
+    'a list of dead letters reaches all that are kept',
+    limits.RETENTION_MAX_DAYS * limits.DAY_MS,
+    limits.DEAD_LETTERS_WINDOW_MAX_MS,
+  ],
   ['fsck sees the deadline row of any claim', limits.LEASE_MAX_S * limits.SECOND_MS, limits.FSCK_DEADLINES_AHEAD_MS],
   ['fsck sees the next look at a waiting job', limits.ENQUEUED_LOOK_MAX_MS, limits.FSCK_DEADLINES_AHEAD_MS],
   ['fsck sees due rows that were written again', limits.REWRITE_AHEAD_MS, limits.FSCK_DUE_AHEAD_MS],
@@ -87,6 +92,8 @@ const AT_MOST: readonly Relation[] = [
   ['the default lease does not outlive the default time limit', limits.LEASE_DEFAULT_S, limits.TIMEOUT_DEFAULT_S],
   ['the tries are within their range', limits.MAX_ATTEMPTS_DEFAULT, limits.MAX_ATTEMPTS_MAX],
   ['a dead job is kept as long as any', limits.RETENTION_DEFAULT_DAYS, limits.DEAD_RETENTION_DEFAULT_DAYS],
+  ['the retention is within its range', limits.RETENTION_MIN_DAYS, limits.RETENTION_DEFAULT_DAYS],
+  ['the retention is within its range', limits.DEAD_RETENTION_DEFAULT_DAYS, limits.RETENTION_MAX_DAYS],
   ['the first wait is within the cap', limits.RETRY_BASE_DEFAULT_S, limits.RETRY_CAP_DEFAULT_S],
 ];
 

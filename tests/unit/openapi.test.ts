@@ -83,6 +83,10 @@ describe('the OpenAPI document', () => {
       [limits.TIMEOUT_MAX_S, ...queue, 'timeout_s', 'maximum'],
       [limits.LEASE_MIN_S, ...queue, 'lease_s', 'minimum'],
       [limits.LEASE_MAX_S, ...queue, 'lease_s', 'maximum'],
+      ...(['retention_days', 'dead_retention_days'] as const).flatMap((name) => [
+        [limits.RETENTION_MIN_DAYS, ...queue, name, 'minimum'] as const,
+        [limits.RETENTION_MAX_DAYS, ...queue, name, 'maximum'] as const,
+      ]),
       [limits.PAUSE_REASON_MAX_CHARS, 'PauseQueueRequest', 'properties', 'reason', 'maxLength'],
       [limits.SCHEDULE_BATCH_MAX_ITEMS, 'CreateSchedulesRequest', 'properties', 'schedules', 'maxItems'],
       ...(['CreateScheduleRequest', 'PatchScheduleRequest'] as const).flatMap((name) => [

@@ -6,6 +6,7 @@ import {
   isPaused,
   rateAt,
   readyMaxOf,
+  retentionOf,
   type QueueSettings,
 } from '../../services/core/domain/queue-settings.ts';
 import { READY_MAX_DEFAULT, SECOND_MS } from '../../services/core/domain/limits.ts';
@@ -22,6 +23,12 @@ describe('the settings of a queue', () => {
     assert.equal(rateAt(settings(), NOW), null);
     assert.equal(isPaused(settings(), NOW), false);
     assert.equal(readyMaxOf(settings()), READY_MAX_DEFAULT);
+  });
+
+  it('keep what has ended by default, and as long as they say, each kind by itself', () => {
+    assert.deepEqual(retentionOf(settings()), { finishedDays: 7, deadDays: 30 });
+    assert.deepEqual(retentionOf(settings({ retentionDays: 2 })), { finishedDays: 2, deadDays: 30 });
+    assert.deepEqual(retentionOf(settings({ deadRetentionDays: 3 })), { finishedDays: 7, deadDays: 3 });
   });
 
   it('allow one second of the rate at once, and never less than one job', () => {

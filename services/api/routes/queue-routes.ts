@@ -132,6 +132,8 @@ function merged(before: QueueSettings, patch: QueueSettingsRequest): Result<Queu
     timeoutS: kept(patch.timeout_s, before.timeoutS),
     leaseS: kept(patch.lease_s, before.leaseS),
     retry,
+    retentionDays: kept(patch.retention_days, before.retentionDays),
+    deadRetentionDays: kept(patch.dead_retention_days, before.deadRetentionDays),
   };
   const violations: Violation[] = [
     ...(retry === null ? [] : retryViolations(retry)),
@@ -184,6 +186,8 @@ function queueView(settings: QueueSettings, now: EpochMs): object {
     timeout_s: settings.timeoutS,
     lease_s: settings.leaseS,
     retry: retry === null ? null : retryView(retry),
+    retention_days: settings.retentionDays,
+    dead_retention_days: settings.deadRetentionDays,
     paused: shownPause !== null,
     pause:
       shownPause === null

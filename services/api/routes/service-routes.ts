@@ -54,6 +54,8 @@ import {
   READY_PER_QUEUE_MAX,
   RESULT_MAX_BYTES,
   RETENTION_DEFAULT_DAYS,
+  RETENTION_MAX_DAYS,
+  RETENTION_MIN_DAYS,
   RUN_AT_PAST_MAX_MS,
   SCHEDULE_BATCH_MAX_ITEMS,
   SCHEDULE_RUNS_WINDOW_MAX_MS,
@@ -155,6 +157,8 @@ function limitsView(horizonDays: number): object {
     pause_reason_max_chars: PAUSE_REASON_MAX_CHARS,
     retention_days: RETENTION_DEFAULT_DAYS,
     dead_retention_days: DEAD_RETENTION_DEFAULT_DAYS,
+    retention_min_days: RETENTION_MIN_DAYS,
+    retention_max_days: RETENTION_MAX_DAYS,
     priorities: PRIORITIES,
     priority_default: Priority.normal,
   };

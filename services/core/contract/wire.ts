@@ -62,6 +62,8 @@ export type QueueSettingsRequest = Removable<{
   readonly timeout_s: number;
   readonly lease_s: number;
   readonly retry: Removable<WireRetry>;
+  readonly retention_days: number;
+  readonly dead_retention_days: number;
 }>;
 
 export interface PauseQueueRequest {

@@ -2,14 +2,9 @@ import { shardOf } from './ids.ts';
 import { hasEnded, type BulkOperation } from './bulk.ts';
 import type { JobRow } from './job.ts';
 import { isTerminal, JobStatus, Outcome } from './job-status.ts';
-import {
-  ATTEMPTS_KEPT,
-  DAY_MS,
-  DEAD_RETENTION_DEFAULT_DAYS,
-  RETENTION_DEFAULT_DAYS,
-  REWRITE_AHEAD_MS,
-} from './limits.ts';
+import { ATTEMPTS_KEPT, DAY_MS, REWRITE_AHEAD_MS } from './limits.ts';
 import type { DeadlineEntry, DueEntry } from './operation.ts';
+import type { Retention } from './queue-settings.ts';
 import { wakeUpAt, wakeUpRow } from './schedule-plan.ts';
 import type { ScheduleRow } from './schedule.ts';
 import type { EpochMs } from './time.ts';
@@ -125,19 +120,21 @@ export function repairOfSchedule(row: ScheduleRow, now: EpochMs): Repair {
   return { table: 'due', entry: wakeUpRow(row, Math.max(wakeUpAt(row) ?? now, now)) };
 }
 
-/** Rows are kept for their retention; near its end nobody can tell whether one is gone or was never written. */
+/** Rows are kept for their queue's retention; near its end nobody can tell whether one is gone or was never written. */
 const RETENTION_SLACK_MS = DAY_MS;
 
+function isKept(at: EpochMs | null, days: number, now: EpochMs): boolean {
+  return at !== null && at > now - (days * DAY_MS - RETENTION_SLACK_MS);
+}
+
 /** Whether the end of the job must stand in job_history, if no timer will still see to it. */
-export function owesRecord({ status, finishedAt }: CheckedJob, now: EpochMs): boolean {
-  const keptMs = RETENTION_DEFAULT_DAYS * DAY_MS - RETENTION_SLACK_MS;
-  return isTerminal(status) && finishedAt !== null && finishedAt > now - keptMs;
+export function owesRecord({ status, finishedAt }: CheckedJob, { finishedDays }: Retention, now: EpochMs): boolean {
+  return isTerminal(status) && isKept(finishedAt, finishedDays, now);
 }
 
 /** Whether a dead letter must stand for the job: it is written before the job dies. */
-export function owesDeadLetter({ status, finishedAt }: CheckedJob, now: EpochMs): boolean {
-  const keptMs = DEAD_RETENTION_DEFAULT_DAYS * DAY_MS - RETENTION_SLACK_MS;
-  return status === JobStatus.dead && finishedAt !== null && finishedAt > now - keptMs;
+export function owesDeadLetter({ status, finishedAt }: CheckedJob, { deadDays }: Retention, now: EpochMs): boolean {
+  return status === JobStatus.dead && isKept(finishedAt, deadDays, now);
 }
 
 /** Everything that the row says of itself and that cannot be. Empty: it agrees with itself. */
@@ -196,8 +193,11 @@ export function endedEarly(row: ScheduleRow, timetable: Timetable, now: EpochMs)
   return timetable.next(Math.max(now, row.lastSlot ?? now)) !== null;
 }
 
-/** The occurrences that a schedule names and that must be there still: jobs are kept for their retention. */
-export function namedOccurrences(row: ScheduleRow, now: EpochMs): readonly string[] {
-  const isKept = row.lastSlot !== null && row.lastSlot > now - (RETENTION_DEFAULT_DAYS * DAY_MS - RETENTION_SLACK_MS);
-  return isKept && row.lastJobId !== null ? [row.lastJobId] : [];
+/** The occurrences that a schedule names and that must be there still, however they ended. */
+export function namedOccurrences(
+  { lastSlot, lastJobId }: ScheduleRow,
+  { finishedDays, deadDays }: Retention,
+  now: EpochMs,
+): readonly string[] {
+  return lastJobId !== null && isKept(lastSlot, Math.min(finishedDays, deadDays), now) ? [lastJobId] : [];
 }

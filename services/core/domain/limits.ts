@@ -209,9 +209,15 @@ export const SETTLED_ROWS_KEPT_MAX = 200_000;
 /** Claims whose worker was never heard of (a lost answer) that are not counted as tries. */
 export const LOST_CLAIMS_MAX = 3;
 
-/** How long a finished job, its history and its key are kept; a dead job longer, for it may be replayed. */
+/**
+ * How long a finished job and its history are kept; a dead job longer, for it may be replayed. A queue's settings may
+ * say otherwise, within these bounds.
+ */
 export const RETENTION_DEFAULT_DAYS = 7;
 export const DEAD_RETENTION_DEFAULT_DAYS = 30;
+export const RETENTION_MIN_DAYS = 1;
+/** The census and the lists of dead letters reach back no further. */
+export const RETENTION_MAX_DAYS = 30;
 
 // Bulk operations.
 export const OPERATION_RATE_DEFAULT_PER_S = 100;

@@ -1,7 +1,9 @@
 import type { JobRow, RetryPolicy } from './job.ts';
 import {
+  DEAD_RETENTION_DEFAULT_DAYS,
   LEASE_DEFAULT_S,
   MAX_ATTEMPTS_DEFAULT,
+  RETENTION_DEFAULT_DAYS,
   RETRY_BASE_DEFAULT_S,
   RETRY_CAP_DEFAULT_S,
   RETRY_FACTOR_DEFAULT,
@@ -32,6 +34,10 @@ export interface QueueSettings {
   readonly timeoutS: number | null;
   readonly leaseS: number | null;
   readonly retry: RetryPolicy | null;
+  /** How long jobs that succeeded or were cancelled are kept, and the history of all. */
+  readonly retentionDays: number | null;
+  /** How long dead jobs and their letters are kept. */
+  readonly deadRetentionDays: number | null;
   readonly pause: QueuePause | null;
   readonly resumedAt: EpochMs | null;
   /** +1 per change; 0: never configured. */
@@ -61,6 +67,8 @@ export function defaultSettings(queue: string): QueueSettings {
     timeoutS: null,
     leaseS: null,
     retry: null,
+    retentionDays: null,
+    deadRetentionDays: null,
     pause: null,
     resumedAt: null,
     revision: 0,
@@ -115,6 +123,26 @@ export function burstOf({ burst, ratePerS }: QueueSettings): number {
 
 export function readyMaxOf({ readyMax }: QueueSettings): number {
   return readyMax ?? READY_MAX_DEFAULT;
+}
+
+/** How long what has ended is kept, counted from its end. */
+export interface Retention {
+  /** Jobs that succeeded or were cancelled, and the history of all. */
+  readonly finishedDays: number;
+  /** Dead jobs and their letters. */
+  readonly deadDays: number;
+}
+
+export const RETENTION_DEFAULT: Retention = {
+  finishedDays: RETENTION_DEFAULT_DAYS,
+  deadDays: DEAD_RETENTION_DEFAULT_DAYS,
+};
+
+export function retentionOf({ retentionDays, deadRetentionDays }: QueueSettings): Retention {
+  return {
+    finishedDays: retentionDays ?? RETENTION_DEFAULT.finishedDays,
+    deadDays: deadRetentionDays ?? RETENTION_DEFAULT.deadDays,
+  };
 }
 
 /** A pause that ended by itself counts as a resume at its end. */

@@ -25,6 +25,7 @@ import { Rounds, ScheduleRounds } from '../rounds/rounds.ts';
 import { ClockGuard } from '../runtime/clock-guard.ts';
 import { startLoop } from '../runtime/loop.ts';
 import type { ServiceContext } from '../runtime/run-service.ts';
+import { createQueueStore } from '../storage/queue-store.ts';
 import { requireSchema, SCHEMA_VERSION } from '../storage/schema-version.ts';
 import { openSession } from '../storage/session.ts';
 import { createStores, type Stores } from '../storage/stores.ts';
@@ -33,6 +34,8 @@ import { Timers } from '../timers/timers.ts';
 /** Cassandra and NATS as one process reaches them. */
 export interface Connections {
   readonly stores: Stores;
+  /** The queues' settings, as they were a few seconds ago at most. */
+  readonly queueBook: QueueBook;
   readonly queue: ReadyQueue;
   readonly hints: DueHints;
   readonly heldReports: HeldReports;
@@ -53,8 +56,6 @@ export interface Foundation extends Connections {
   readonly overlaps: OverlapQueue;
   readonly occurrences: OccurrenceWriter;
   readonly timetables: TimetableCache;
-  /** The queues' settings, as they were a few seconds ago at most. */
-  readonly queueBook: QueueBook;
   /** What dispatchers hold, as they told in the last seconds. */
   readonly heldBoard: HeldBoard;
   readonly gate: QueueGate;
@@ -96,7 +97,9 @@ async function connect(context: ServiceContext, options: FoundationOptions): Pro
     },
   });
   context.onStop('cassandra', () => session.close());
-  const stores = createStores(session, { clock });
+  const queues = createQueueStore(session);
+  const queueBook = new QueueBook({ store: queues, clock });
+  const stores = createStores(session, { clock, queues, retentionOf: (queue) => queueBook.retentionOf(queue) });
 
   const { prefix, replicas } = config.nats;
   const bus = connectBus({ ...config.nats, name: config.memberId }, { clock, log });
@@ -111,6 +114,7 @@ async function connect(context: ServiceContext, options: FoundationOptions): Pro
   const busClock = createBusClock({ prefix }, { bus });
   return {
     stores,
+    queueBook,
     queue: createReadyQueue({ prefix, replicas }, { bus, clock, telemetry, log }),
     hints: createDueHints({ prefix }, { bus, log }),
     heldReports: new NatsHeldReports({ prefix }, { bus, log }),
@@ -127,13 +131,13 @@ export async function buildFoundation(
   options: FoundationOptions,
 ): Promise<Foundation> {
   const { config, clock, random, telemetry, log } = context;
-  const { stores, queue, hints } = connections;
+  const { stores, queueBook, queue, hints } = connections;
   const clockGuard = new ClockGuard({ sources: connections.clockSources, clock, random, telemetry, log });
   context.addReadyCheck({ name: 'clock', required: true, problem: () => clockGuard.problem() });
   await clockGuard.start();
   context.onStop('clock check', () => clockGuard.stop());
 
-  const queueBook = await openQueueBook(context, stores);
+  await keepQueueBook(context, queueBook);
   const rounds = new Rounds({
     store: stores.cohorts,
     reader: stores.jobs,
@@ -180,7 +184,6 @@ export async function buildFoundation(
       shards: writeShards,
     }),
     timetables: new TimetableCache(),
-    queueBook,
     heldBoard,
     gate,
     canceller: new WaitingCanceller({ rounds, timers, history: stores.history, overlaps, clock, log }),
@@ -209,11 +212,9 @@ function openTallies({ clock, random, log, onStop }: ServiceContext, { queueCoun
 }
 
 /** Read before anything is done by it, then every few seconds. */
-async function openQueueBook({ clock, random, log, onStop }: ServiceContext, { queues }: Stores): Promise<QueueBook> {
-  const book = new QueueBook({ store: queues, clock });
+async function keepQueueBook({ clock, random, log, onStop }: ServiceContext, book: QueueBook): Promise<void> {
   await book.refresh();
   const runOnce = (): Promise<void> => book.refresh();
   const loop = startLoop({ name: 'queue settings', everyMs: QUEUE_SETTINGS_EVERY_MS, runOnce, clock, random, log });
   onStop('queue settings', () => loop.stop());
-  return book;
 }

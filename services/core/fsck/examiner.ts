@@ -16,6 +16,7 @@ import {
   type CheckedJob,
   type Finding,
 } from '../domain/fsck.ts';
+import type { Retention } from '../domain/queue-settings.ts';
 import type { ScheduleRow } from '../domain/schedule.ts';
 import { timetableOf } from '../domain/timetable.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -27,6 +28,7 @@ export interface ExaminerParts {
   readonly search: TimerSearch;
   readonly clock: Clock;
   readonly shards: number;
+  readonly retentionOf: (queue: string) => Retention;
 }
 
 const NO_TIMER = 'no due, held or deadline row will still be read';
@@ -112,8 +114,8 @@ export class Examiner {
    * by the second look at the history: a timer is passed only when its job's end is recorded.
    */
   async #unrecorded(jobs: readonly CheckedJob[]): Promise<readonly Finding[]> {
-    const { ring, search, clock } = this.#parts;
-    const owing = jobs.filter((job) => owesRecord(job, clock.now()));
+    const { ring, search, clock, retentionOf } = this.#parts;
+    const owing = jobs.filter((job) => owesRecord(job, retentionOf(job.queue), clock.now()));
     const recorded = await ring.recordedEnds(owing.map(endOf));
     const missing = owing.filter(({ jobId }) => !recorded.has(jobId));
     if (missing.length === 0) return [];
@@ -132,8 +134,8 @@ export class Examiner {
   }
 
   async #withoutDeadLetter(jobs: readonly CheckedJob[]): Promise<readonly Finding[]> {
-    const { ring, clock } = this.#parts;
-    const dead = jobs.filter((job) => owesDeadLetter(job, clock.now()));
+    const { ring, clock, retentionOf } = this.#parts;
+    const dead = jobs.filter((job) => owesDeadLetter(job, retentionOf(job.queue), clock.now()));
     const listed = await ring.deadLetters(dead.map(endOf));
     return dead
       .filter(({ jobId }) => !listed.has(jobId))
@@ -147,9 +149,9 @@ export class Examiner {
   }
 
   async #withoutOccurrence(rows: readonly ScheduleRow[]): Promise<readonly Finding[]> {
-    const { ring, clock } = this.#parts;
+    const { ring, clock, retentionOf } = this.#parts;
     const now = clock.now();
-    const named = rows.map((row) => ({ row, jobIds: namedOccurrences(row, now) }));
+    const named = rows.map((row) => ({ row, jobIds: namedOccurrences(row, retentionOf(row.queue), now) }));
     const existing = await ring.existingJobs(named.flatMap(({ jobIds }) => jobIds));
     return named.flatMap(({ row: { scheduleId, shard }, jobIds }) =>
       jobIds

@@ -10,6 +10,7 @@ import {
   FSCK_SAMPLES,
   SLEEP_MAX_MS,
 } from '../domain/limits.ts';
+import type { Retention } from '../domain/queue-settings.ts';
 import type { ScheduleRow } from '../domain/schedule.ts';
 import { elapsedMs, type EpochMs, type Moment } from '../domain/time.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -34,6 +35,8 @@ export interface FsckParts {
   readonly clock: Clock;
   readonly shards: number;
   readonly clusterStartedAt: EpochMs;
+  /** By the queues' settings as they are when fsck begins. */
+  readonly retentionOf: (queue: string) => Retention;
   /** Told of each part of a table that is read. */
   readonly onProgress?: (progress: FsckProgress) => void;
 }
@@ -89,12 +92,12 @@ export class Fsck {
   readonly #busy: string[] = [];
 
   constructor(parts: FsckParts, options: FsckOptions) {
-    const { ring, timers, held, cursors, clock, shards, clusterStartedAt } = parts;
+    const { ring, timers, held, cursors, clock, shards, clusterStartedAt, retentionOf } = parts;
     this.#parts = parts;
     this.#options = options;
     this.#pacer = new Pacer({ clock, rowsPerS: options.rowsPerS });
     const search = new TimerSearch({ ring, timers, held, cursors, clock, pacer: this.#pacer, clusterStartedAt });
-    this.#examiner = new Examiner({ ring, search, clock, shards });
+    this.#examiner = new Examiner({ ring, search, clock, shards, retentionOf });
   }
 
   /** Throws StoreError. */

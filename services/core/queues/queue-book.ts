@@ -1,4 +1,11 @@
-import { defaultSettings, isPaused, type QueueSettings } from '../domain/queue-settings.ts';
+import {
+  defaultSettings,
+  isPaused,
+  RETENTION_DEFAULT,
+  retentionOf,
+  type QueueSettings,
+  type Retention,
+} from '../domain/queue-settings.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { QueueStore } from '../ports/queue-store.ts';
 
@@ -29,6 +36,17 @@ export class QueueBook {
 
   settingsOf(queue: string): QueueSettings {
     return this.#settings.get(queue) ?? defaultSettings(queue);
+  }
+
+  retentionOf(queue: string): Retention {
+    return retentionOf(this.settingsOf(queue));
+  }
+
+  /** What ended less than this ago is kept, whatever its queue and its end. */
+  shortestRetentionDays(): number {
+    const configured = [...this.#settings.values()].map(retentionOf);
+    const days = [RETENTION_DEFAULT, ...configured].flatMap(({ finishedDays, deadDays }) => [finishedDays, deadDays]);
+    return Math.min(...days);
   }
 
   /** How many queues are configured. */

@@ -1,5 +1,6 @@
 import { dayOf, historyStripe, hourOf } from '../domain/bucket.ts';
-import { DAY_MS, DEAD_RETENTION_DEFAULT_DAYS, RETENTION_DEFAULT_DAYS, SECOND_MS } from '../domain/limits.ts';
+import { DAY_MS, RETENTION_MAX_DAYS, SECOND_MS } from '../domain/limits.ts';
+import type { Retention } from '../domain/queue-settings.ts';
 import type { DeadLetter, FinishedJob, HistoryStore } from '../ports/history-store.ts';
 import {
   type DeadLetterQueue,
@@ -14,30 +15,23 @@ import { number, text, textOrNull, time } from './row-codec.ts';
 import type { Session } from './session.ts';
 import type { Row } from './statement.ts';
 
-export interface Retention {
-  readonly finishedDays: number;
-  readonly deadDays: number;
-}
-
-export const RETENTION_DEFAULT: Retention = {
-  finishedDays: RETENTION_DEFAULT_DAYS,
-  deadDays: DEAD_RETENTION_DEFAULT_DAYS,
-};
-
 const NAMED_MAX = 10_000;
+/** A name is written once a day and outlives all letters of that day, also where the queue's retention has grown. */
+const NAME_KEPT_DAYS = RETENTION_MAX_DAYS + 1;
 
-export function createHistoryStore(session: Session, retention: Retention): HistoryStore {
+/** @param retentionOf what a queue's settings say when its rows are written. */
+export function createHistoryStore(session: Session, retentionOf: (queue: string) => Retention): HistoryStore {
   const finished = new PartitionWriter<FinishedJob>(
     (row) => `${row.queue} ${hourOf(row.finishedAt)} ${historyStripe(row.jobId)}`,
-    (rows) => session.write(rows.map((row) => writeFinished(row, seconds(retention.finishedDays)))),
+    (rows) => session.write(rows.map((row) => writeFinished(row, seconds(retentionOf(row.queue).finishedDays)))),
   );
   const deadLetters = new PartitionWriter<DeadLetter>(
     (row) => `${row.queue} ${dayOf(row.deadAt)}`,
-    (rows) => session.write(rows.map((row) => writeDeadLetter(row, seconds(retention.deadDays)))),
+    (rows) => session.write(rows.map((row) => writeDeadLetter(row, seconds(retentionOf(row.queue).deadDays)))),
   );
   const queues = new PartitionWriter<DeadLetterQueue>(
     ({ day }) => day,
-    (rows) => session.write(rows.map((row) => writeDeadLetterQueue(row, seconds(retention.deadDays + 1)))),
+    (rows) => session.write(rows.map((row) => writeDeadLetterQueue(row, seconds(NAME_KEPT_DAYS)))),
   );
   /** Where letters of the last days are known to be looked for. */
   const named = new Set<string>();

@@ -49,6 +49,8 @@ function decodeQueue(row: Row): QueueSettings {
     timeoutS: numberOrNull(row, 'timeout_s'),
     leaseS: numberOrNull(row, 'lease_s'),
     retry: decodeRetryOrNull(row),
+    retentionDays: numberOrNull(row, 'retention_days'),
+    deadRetentionDays: numberOrNull(row, 'dead_retention_days'),
     pause:
       pausedAt === null
         ? null

@@ -3,7 +3,7 @@ import { READ_SCHEMA_VERSION } from './cql/statements.ts';
 import type { Session } from './session.ts';
 
 /** The version of schema/cassandra that this build reads and writes; a newer one is fine, since versions only add. */
-export const SCHEMA_VERSION = 1;
+export const SCHEMA_VERSION = 2;
 
 /** The stored schema does not fit this build. The message names the command that mends it. */
 export class SchemaError extends Error {

@@ -1,3 +1,5 @@
+import { DEAD_RETENTION_DEFAULT_DAYS } from '../domain/limits.ts';
+import { RETENTION_DEFAULT, type Retention } from '../domain/queue-settings.ts';
 import type { AuditLog } from '../ports/audit-log.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { HeldStore } from '../ports/held-store.ts';
@@ -15,7 +17,7 @@ import type { SettingsStore } from '../ports/settings-store.ts';
 import type { CursorStore, TimerStore } from '../ports/timer-store.ts';
 import { createCohortStore, createScheduleStore } from './cohort-store.ts';
 import { createHeldStore } from './held-store.ts';
-import { createHistoryStore, RETENTION_DEFAULT, type Retention } from './history-store.ts';
+import { createHistoryStore } from './history-store.ts';
 import { createAuditLog } from './audit-log.ts';
 import { createKeyStore } from './key-store.ts';
 import { createOperationStore } from './operation-store.ts';
@@ -53,27 +55,34 @@ export interface Stores {
   readonly audit: AuditLog;
 }
 
+export interface StoresParts {
+  readonly clock: Clock;
+  /** Where there is one already: whoever tells `retentionOf` reads the settings there. */
+  readonly queues?: QueueStore;
+  readonly retentionOf?: (queue: string) => Retention;
+}
+
 /** One of each per process: rows of one partition are grouped inside a store. */
-export function createStores(session: Session, deps: { clock: Clock; retention?: Retention }): Stores {
+export function createStores(session: Session, parts: StoresParts): Stores {
+  const { clock, queues = createQueueStore(session), retentionOf = () => RETENTION_DEFAULT } = parts;
   const jobs = createCohortStore(session);
   const schedules = createScheduleStore(session);
-  const retention = deps.retention ?? RETENTION_DEFAULT;
   return {
     cohorts: jobs,
     jobs,
     scheduleCohorts: schedules,
     schedules,
-    scheduleRuns: createScheduleRunStore(session, retention.deadDays),
+    scheduleRuns: createScheduleRunStore(session, DEAD_RETENTION_DEFAULT_DAYS),
     scheduleNames: createScheduleNames(session),
     scheduleIndex: createScheduleIndex(session),
     timers: createTimerStore(session),
     cursors: createCursorStore(session),
-    history: createHistoryStore(session, retention),
-    keys: createKeyStore(session, deps.clock),
-    operations: createOperationStore(session, deps.clock),
+    history: createHistoryStore(session, retentionOf),
+    keys: createKeyStore(session, clock),
+    operations: createOperationStore(session, clock),
     settings: createSettingsStore(session),
-    queues: createQueueStore(session),
-    queueCounts: createQueueCountStore(session, deps.clock),
+    queues,
+    queueCounts: createQueueCountStore(session, clock),
     slots: createSlotStore(session),
     held: createHeldStore(session),
     audit: createAuditLog(session),
