@@ -15,11 +15,13 @@ import { ReadyGauges } from './ready-gauges.ts';
 import { Reaper } from './reaper.ts';
 import { ReadyWatch } from './ready-watch.ts';
 import { Republisher } from './republish.ts';
+import { Retention } from './retention.ts';
 import { ScheduleWaker } from './schedule-waker.ts';
 import { Settler } from './settle.ts';
 
 const DEADLINES_EVERY_MS = SECOND_MS;
 const SECOND_LOOKS_EVERY_MS = 5 * SECOND_MS;
+const RETENTION_EVERY_MS = 10 * SECOND_MS;
 const READY_WATCH_EVERY_MS = 3 * SECOND_MS;
 
 /** Puts the reaper together: shard ownership tells it what to look after, two loops do its duties. */
@@ -29,7 +31,14 @@ export async function composeReaper(context: ServiceContext, lay: LayFoundation 
   const { stores, rounds, timers, publisher, canceller, ender, overlaps, queue, gate, leases, clusterStartedAt } =
     foundation;
 
+  const retention = new Retention({
+    ...{ rounds, timers, clock, telemetry },
+    reader: stores.jobs,
+    timerStore: stores.timers,
+    book: foundation.queueBook,
+  });
   const settler = new Settler({
+    retention,
     reader: stores.jobs,
     heldStore: stores.held,
     history: stores.history,
@@ -73,6 +82,7 @@ export async function composeReaper(context: ServiceContext, lay: LayFoundation 
     timers,
     readyWatch: new ReadyWatch({ queue, clock, log }),
     republisher: new Republisher({ timerStore: stores.timers, reader: stores.jobs, queue, clock, telemetry }),
+    retention,
     clock,
     telemetry,
     log,
@@ -107,6 +117,7 @@ export async function composeReaper(context: ServiceContext, lay: LayFoundation 
   const loops = [
     start('deadlines', DEADLINES_EVERY_MS, () => reaper.reapDeadlines()),
     start('second looks', SECOND_LOOKS_EVERY_MS, () => reaper.lookAgain()),
+    start('retention', RETENTION_EVERY_MS, () => reaper.sweep()),
     watch,
     start('queue census', CENSUS_EVERY_MS, () => census.runOnce()),
     start('census of dead letters', CENSUS_EVERY_MS, () => counting.dead.runOnce()),

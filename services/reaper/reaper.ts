@@ -4,6 +4,7 @@ import {
   LOOKS_AT_ONCE,
   ROWS_POOL_MAX,
   SECOND_MS,
+  SWEEPS_AT_ONCE,
 } from '../core/domain/limits.ts';
 import type { EpochMs } from '../core/domain/time.ts';
 import type { Clock } from '../core/ports/clock.ts';
@@ -16,6 +17,7 @@ import type { Timers } from '../core/timers/timers.ts';
 import { foundDeadline, SettledRows, ShardDeadlines } from './deadlines.ts';
 import type { ReadyWatch } from './ready-watch.ts';
 import type { Republisher } from './republish.ts';
+import { type Retention, type RetentionPositions, ShardRetention } from './retention.ts';
 import { SecondLook } from './second-look.ts';
 import type { Found, Settles } from './settle.ts';
 
@@ -26,6 +28,7 @@ export interface ReaperParts {
   readonly timers: Timers;
   readonly readyWatch: ReadyWatch;
   readonly republisher: Republisher;
+  readonly retention: Retention;
   readonly clock: Clock;
   readonly telemetry: Telemetry;
   readonly log: Log;
@@ -40,11 +43,20 @@ interface OwnedShard {
   readonly deadlines: ShardDeadlines;
   readonly deadlineLook: SecondLook;
   readonly dueLook: SecondLook;
+  readonly retention: ShardRetention;
   readonly published: Published;
   readonly saved: Map<CursorRole, EpochMs>;
   savedAt: EpochMs;
   /** Passes under way: a slow one is not started again. */
   readonly busy: Set<'deadlines' | 'looks'>;
+}
+
+/** Where a shard's duties go on. */
+interface Positions {
+  readonly deadlinesFrom: EpochMs;
+  readonly lookFrom: EpochMs;
+  readonly retentionFrom: RetentionPositions;
+  readonly lifeSince: EpochMs | null;
 }
 
 /** How the shard's waiting jobs stand to the ready stream. */
@@ -61,7 +73,7 @@ const PASS_WAIT_MS = SECOND_MS;
 /** Shards are not read all at once: see spreadOver. */
 const PASS_SPREAD_MS = 0.8 * SECOND_MS;
 
-/** The duties of the shards that this process owns: deadlines each second, second looks at the closed minutes of both tables. */
+/** The duties of the shards that this process owns: deadlines each second, second looks at the closed minutes of both tables, retention. */
 export class Reaper {
   readonly #parts: ReaperParts;
   readonly #owned = new Map<number, OwnedShard>();
@@ -103,6 +115,32 @@ export class Reaper {
     for (const { shard, dueLook } of this.#owned.values()) {
       const lagS = dueLook.lagMs(now) / SECOND_MS;
       this.#parts.telemetry.gauge('punctual_second_look_lag_seconds', lagS, { shard: String(shard) });
+    }
+  }
+
+  /** A duty of the loop: what is past its retention goes, a few shards at a time, those that are the furthest behind first. */
+  async sweep(): Promise<void> {
+    const behind = [...this.#owned.values()].sort((one, other) => other.retention.lagMs() - one.retention.lagMs());
+    await Promise.all(
+      Array.from({ length: SWEEPS_AT_ONCE }, async () => {
+        for (let owned = behind.shift(); owned !== undefined; owned = behind.shift()) await this.#sweepShard(owned);
+      }),
+    );
+    const lagsMs = [...this.#owned.values()].map(({ retention }) => retention.lagMs());
+    this.#parts.telemetry.gauge('punctual_retention_lag_seconds', Math.max(0, ...lagsMs) / SECOND_MS, {});
+  }
+
+  async #sweepShard(owned: OwnedShard): Promise<void> {
+    const { holds, log } = this.#parts;
+    const { shard, retention } = owned;
+    if (!holds(shard)) return;
+    try {
+      await retention.runOnce();
+      const { due, deadlines } = retention.positions();
+      await this.#save(owned, 'due_retention', due);
+      await this.#save(owned, 'deadline_retention', deadlines);
+    } catch (error) {
+      log.warn('what is past its retention could not be removed; trying again', { shard, error: String(error) });
     }
   }
 
@@ -179,10 +217,12 @@ export class Reaper {
   async #takeUp(shard: number): Promise<void> {
     const { cursors, clock, clusterStartedAt, log } = this.#parts;
     try {
-      const [deadlines, secondLook, lifeSince] = await Promise.all([
+      const [deadlines, secondLook, lifeSince, dueSwept, deadlinesSwept] = await Promise.all([
         cursors.load('deadlines', shard),
         cursors.load('second_look', shard),
         cursors.load('ready_stream', shard),
+        cursors.load('due_retention', shard),
+        cursors.load('deadline_retention', shard),
       ]);
       if (!this.#awaited.delete(shard)) return;
       // A cursor saved by a clock ahead must not hide the last minutes.
@@ -193,6 +233,7 @@ export class Reaper {
           deadlinesFrom: Math.min(deadlines ?? clusterStartedAt, latest),
           lookFrom: Math.min(secondLook ?? clusterStartedAt, latest),
           lifeSince,
+          retentionFrom: { due: dueSwept ?? clusterStartedAt, deadlines: deadlinesSwept ?? clusterStartedAt },
         }),
       );
     } catch (error) {
@@ -200,10 +241,7 @@ export class Reaper {
     }
   }
 
-  #open(
-    shard: number,
-    { deadlinesFrom, lookFrom, lifeSince }: { deadlinesFrom: EpochMs; lookFrom: EpochMs; lifeSince: EpochMs | null },
-  ): OwnedShard {
+  #open(shard: number, { deadlinesFrom, lookFrom, retentionFrom, lifeSince }: Positions): OwnedShard {
     const { timerStore, cursors, settler, timers, clock } = this.#parts;
     const published: Published = { lifeSince, againAt: null };
     const republishedAt = (): EpochMs | null => published.againAt;
@@ -239,8 +277,16 @@ export class Reaper {
       shard,
       from: lookFrom,
     });
-    const saved = new Map<CursorRole, EpochMs>();
-    return { shard, deadlines, deadlineLook, dueLook, published, saved, savedAt: clock.now(), busy: new Set() };
+    const retention = new ShardRetention({
+      ...{ timerStore, shard },
+      retention: this.#parts.retention,
+      from: retentionFrom,
+      lookedAtTo: () => ({ due: dueLook.position(), deadlines: deadlineLook.position() }),
+    });
+    return {
+      ...{ shard, deadlines, deadlineLook, dueLook, retention, published },
+      ...{ saved: new Map(), savedAt: clock.now(), busy: new Set() },
+    };
   }
 
   async #saveCursors(owned: OwnedShard): Promise<void> {

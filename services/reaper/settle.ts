@@ -27,6 +27,7 @@ import type { QueueGate } from '../core/queues/queue-gate.ts';
 import type { Rounds } from '../core/rounds/rounds.ts';
 import type { Timers } from '../core/timers/timers.ts';
 import { HeldLookup, type PassedOver } from './held-lookup.ts';
+import type { Retention } from './retention.ts';
 import type { ScheduleWaker } from './schedule-waker.ts';
 
 /** A timer row that the reaper found, whatever table it stood in. */
@@ -58,6 +59,7 @@ export interface SettlerParts {
   readonly canceller: WaitingCanceller;
   readonly unqueuer: JobUnqueuer;
   readonly heldStore: Pick<HeldStore, 'standing'>;
+  readonly retention: Pick<Retention, 'isOver' | 'remove'>;
   readonly history: HistoryStore;
   readonly publisher: ReadyPublisher;
   readonly queue: ReadyQueue;
@@ -109,10 +111,7 @@ export class Settler implements Settles {
     const results = await Promise.all(
       found.map(async (each) => {
         const end = over.get(each.jobId);
-        if (end !== undefined) {
-          if (owesHistory(each, end)) collectFinished(each, end, finished);
-          return 'settled';
-        }
+        if (end !== undefined) return this.#settleOver(each, end, finished);
         const row = rows.get(each.jobId);
         if (row === undefined) return this.#again();
         try {
@@ -131,6 +130,20 @@ export class Settler implements Settles {
       log.warn('history rows could not be written; trying again', { rows: finished.size, error: String(error) });
       return found.map((each, index) => (finished.has(each) ? this.#again() : (results[index] ?? this.#again())));
     }
+  }
+
+  /** By the deadline row that stands at the end of its retention it goes; before, its history is written, maybe once more. */
+  async #settleOver(found: Found, end: JobEnd, finished: Map<Found, FinishedJob>): Promise<Settled> {
+    const { retention, log } = this.#parts;
+    if (found.table === 'deadlines' && retention.isOver(end)) {
+      try {
+        await retention.remove(found.shard, end);
+      } catch (error) {
+        log.warn('a job past its retention could not be removed; trying again', { error: String(error) });
+        return this.#again();
+      }
+    } else if (owesHistory(found, end)) collectFinished(found, end, finished);
+    return 'settled';
   }
 
   /** Those that are over, as nearly all are by the time of a second look: their whole rows are not needed. */

@@ -16,6 +16,7 @@ import {
   type EndAttempt,
   type Heartbeat,
   type Operation,
+  type Remove,
   type Replay,
 } from '../../services/core/domain/operation.ts';
 import type {
@@ -456,6 +457,28 @@ export function cohortStoreSuite(harness: () => CohortStoreHarness): void {
     assert.ok(bearsMark(discard, row));
     assert.ok(!bearsMark({ ...discard, bulkMarks: ['o_2@5'] }, row));
     await loses(discard);
+  });
+
+  it('removes a job that is over, by the end that was seen, and leaves its cohort alone', async () => {
+    const cohort = newCohort();
+    const [dead, done, live] = [
+      jobRow(cohort, 0, { status: JobStatus.dead, finishedAt: FAILED.endedAt, starts: new Map(), labels: { a: 'b' } }),
+      jobRow(cohort, 1, { status: JobStatus.succeeded, finishedAt: FAILED.endedAt }),
+      jobRow(cohort, 2),
+    ];
+    await applies(create(dead), create(done), create(live));
+    const remove = ({ jobId, status }: JobRow, finishedAt = FAILED.endedAt): Remove => ({
+      ...{ edge: 'remove', jobId, expect: { status, finishedAt } },
+    });
+    const { rows } = await loses(remove(dead, FAILED.endedAt + 1), remove(done));
+    assert.deepEqual([...rows.values()].map(({ status }) => status).toSorted(), ['dead', 'succeeded']);
+    await loses(remove(live));
+    await applies(remove(dead), remove(done));
+    const found = await harness().jobs.read([dead.jobId, done.jobId, live.jobId], { serial: true });
+    assert.deepEqual([...found.values()], [live]);
+    // A repeat finds nothing, and makes nothing.
+    assert.deepEqual((await loses(remove(dead))).rows, new Map());
+    assert.equal((await harness().jobs.read([dead.jobId], { serial: true })).size, 0);
   });
 
   it('marks what a bulk operation cancels, asks to stop or changes', async () => {

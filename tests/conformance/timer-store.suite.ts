@@ -3,9 +3,9 @@ import { randomInt } from 'node:crypto';
 import { it } from 'node:test';
 import { bucketOf } from '../../services/core/domain/bucket.ts';
 import { memberId } from '../../services/core/domain/ids.ts';
-import { MINUTE_MS } from '../../services/core/domain/limits.ts';
+import { DAY_MS, MINUTE_MS } from '../../services/core/domain/limits.ts';
 import type { DeadlineEntry, DueEntry } from '../../services/core/domain/operation.ts';
-import type { CursorStore, TimerStore } from '../../services/core/ports/timer-store.ts';
+import type { CursorStore, TimerSpan, TimerStore } from '../../services/core/ports/timer-store.ts';
 import { newCohort } from '../support/job-row.ts';
 
 export interface TimerStoreHarness {
@@ -132,6 +132,47 @@ export function timerStoreSuite(harness: () => TimerStoreHarness): void {
     assert.deepEqual(await deadlineRows(shard, BUCKET + 2), [rows[1]]);
     await harness().timers.writeDeadlines([{ ...rows[0]!, publishedAt: null }]);
     assert.equal((await deadlineRows(shard))[0]?.publishedAt, null);
+  });
+
+  it('drops the rows of a minute, or those from one place to another, and no others', async () => {
+    const { timers } = harness();
+    const bucket = bucketOf(Date.now());
+    const within = (table: 'due' | 'deadlines', shard: number) => {
+      const range = { shard, bucket, from: bucket, to: bucket + MINUTE_MS - 1 };
+      return pagesOf<readonly (DueEntry | DeadlineEntry)[]>(
+        table === 'due' ? timers.readDue(range) : timers.readDeadlines(range),
+      );
+    };
+    for (const table of ['due', 'deadlines'] as const) {
+      const drop = (span: TimerSpan): Promise<void> =>
+        table === 'due' ? timers.dropDue(span) : timers.dropDeadlines(span);
+      const [shard, other] = [newShard(), newShard()];
+      // Two of them at the same instant.
+      const ids = Array.from({ length: 6 }, () => memberId(newCohort(), 0)).toSorted();
+      const places = [1, 2, 2, 3, 4, 5].map((ms, index) => ({ at: bucket + ms, jobId: ids[index] ?? '' }));
+      for (const each of [shard, other]) {
+        if (table === 'due') await timers.writeDue(places.map(({ at, jobId }) => due(each, at, jobId)));
+        else await timers.writeDeadlines(places.map((place) => ({ ...place, shard: each, publishedAt: null })));
+      }
+      const left = async (): Promise<string[]> => (await within(table, shard)).flat().map(({ jobId }) => jobId);
+      await drop({ shard, bucket, rows: { first: places[2]!, last: places[3]! } });
+      assert.deepEqual(await left(), [ids[0], ids[1], ids[4], ids[5]]);
+      await drop({ shard, bucket, rows: { first: places[5]!, last: places[5]! } });
+      assert.deepEqual(await left(), [ids[0], ids[1], ids[4]]);
+      await drop({ shard, bucket, rows: 'all' });
+      await drop({ shard, bucket, rows: 'all' });
+      assert.deepEqual(await left(), []);
+      assert.equal((await within(table, other)).flat().length, places.length);
+    }
+  });
+
+  it('drops no row that was written later than a day after its minute', async () => {
+    const shard = newShard();
+    const runAt = BUCKET - 30 * DAY_MS;
+    const late = due(shard, runAt, memberId(newCohort(), 0));
+    await harness().timers.writeDue([late]);
+    await harness().timers.dropDue({ shard, bucket: runAt, rows: 'all' });
+    assert.deepEqual(await dueRows(shard, runAt), [late]);
   });
 
   it('writes nothing for no rows', async () => {

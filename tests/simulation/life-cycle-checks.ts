@@ -10,7 +10,7 @@ import type { Report } from './violation.ts';
 /** A process acts by a clock that is off by less than CLOCK_SKEW_STOP_MS; measuring it takes a moment. */
 const EARLY_MAX_MS = CLOCK_SKEW_STOP_MS + SECOND_MS;
 
-const ALLOWED = new Set(TRANSITIONS.map(({ from, to }) => edge(from, to)));
+const ALLOWED = new Set(TRANSITIONS.flatMap(({ from, to }) => (to === null ? [] : [edge(from, to)])));
 
 /** @param now the true time. */
 export function checkChange(before: JobRow | undefined, after: JobRow, now: EpochMs, report: Report): void {

@@ -24,6 +24,7 @@ import { QueueGate } from '../../services/core/queues/queue-gate.ts';
 import { Rounds, ScheduleRounds } from '../../services/core/rounds/rounds.ts';
 import { Timers } from '../../services/core/timers/timers.ts';
 import { ScheduleFirer } from '../../services/dispatcher/schedule-firer.ts';
+import { Retention } from '../../services/reaper/retention.ts';
 import { ScheduleWaker } from '../../services/reaper/schedule-waker.ts';
 import { FakeClock } from './fake-clock.ts';
 import { MemoryBus, type BusMethod } from './memory-bus.ts';
@@ -141,6 +142,15 @@ export function coreBench(options: CoreBenchOptions = {}) {
       canceller,
       unqueuer,
       heldStore: stores.held,
+      retention: new Retention({
+        reader,
+        rounds,
+        timers,
+        timerStore: stores.timers,
+        book: queueBook,
+        clock,
+        telemetry,
+      }),
       history,
       publisher,
       queue,

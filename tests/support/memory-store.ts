@@ -1,11 +1,12 @@
 // The ports of core/storage in memory, for tests of what stands on them. tests/conformance runs the same suites on these and
 // on a real Cassandra, so that a test on a fake says something about the product.
 
-import { bucketOf, dayOf, hourOf } from '../../services/core/domain/bucket.ts';
+import { bucketEnd, bucketOf, dayOf, hourOf } from '../../services/core/domain/bucket.ts';
 import type { BulkOperation } from '../../services/core/domain/bulk.ts';
 import { cohortOf } from '../../services/core/domain/ids.ts';
 import type { AttemptEnd, JobRow } from '../../services/core/domain/job.ts';
 import { JobStatus } from '../../services/core/domain/job-status.ts';
+import { DAY_MS } from '../../services/core/domain/limits.ts';
 import {
   forgottenAttempt,
   judgeCondition,
@@ -14,6 +15,7 @@ import {
   type DeadlineEntry,
   type DueEntry,
   type Operation,
+  type Remove,
 } from '../../services/core/domain/operation.ts';
 import type { EpochMs } from '../../services/core/domain/time.ts';
 import type { Clock } from '../../services/core/ports/clock.ts';
@@ -46,7 +48,13 @@ import type { ListedOperation, OperationStore } from '../../services/core/ports/
 import type { RunningSlot, SlotStore } from '../../services/core/ports/slot-store.ts';
 import type { SettingsStore } from '../../services/core/ports/settings-store.ts';
 import { StoreError } from '../../services/core/ports/store-error.ts';
-import type { CursorStore, TimerRange, TimerStore } from '../../services/core/ports/timer-store.ts';
+import type {
+  CursorStore,
+  TimerPlace,
+  TimerRange,
+  TimerSpan,
+  TimerStore,
+} from '../../services/core/ports/timer-store.ts';
 import { MemorySchedules } from './memory-schedule-store.ts';
 
 /** Every call that a fault can strike, by its port and method. */
@@ -71,6 +79,8 @@ export type StoreMethod =
   | 'timers.writeDeadlines'
   | 'timers.readDue'
   | 'timers.readDeadlines'
+  | 'timers.dropDue'
+  | 'timers.dropDeadlines'
   | 'cursors.load'
   | 'cursors.save'
   | 'history.writeFinished'
@@ -240,8 +250,11 @@ export class MemoryStores {
   };
 
   readonly timers: TimerStore = {
-    writeDue: (rows) => this.#write('timers.writeDue', [rows], () => this.due.write(rows)),
-    writeDeadlines: (rows) => this.#write('timers.writeDeadlines', [rows], () => this.deadlines.write(rows)),
+    dropDue: (span) => this.#write('timers.dropDue', [span], () => this.due.drop(span)),
+    dropDeadlines: (span) => this.#write('timers.dropDeadlines', [span], () => this.deadlines.drop(span)),
+    writeDue: (rows) => this.#write('timers.writeDue', [rows], () => this.due.write(rows, this.#clock.now())),
+    writeDeadlines: (rows) =>
+      this.#write('timers.writeDeadlines', [rows], () => this.deadlines.write(rows, this.#clock.now())),
     readDue: (range) => this.#pages('timers.readDue', this.due, range),
     readDeadlines: (range) => this.#pages('timers.readDeadlines', this.deadlines, range),
   };
@@ -480,7 +493,8 @@ export class MemoryStores {
     const now = this.#serverNow();
     if (operations.every((operation) => holds(operation, this.rows.get(operation.jobId), now))) {
       for (const operation of operations) {
-        this.rows.set(operation.jobId, changed(operation, this.rows.get(operation.jobId), now));
+        if (operation.edge === 'remove') this.rows.delete(operation.jobId);
+        else this.rows.set(operation.jobId, changed(operation, this.rows.get(operation.jobId), now));
       }
       return { applied: true };
     }
@@ -559,14 +573,17 @@ export class MemoryStores {
 class TimerTable<Entry extends { readonly jobId: string; readonly shard: number }> {
   readonly #partitions = new Map<string, Map<string, Entry>>();
   readonly #timeOf: (row: Entry) => EpochMs;
+  readonly #writtenAt = new WeakMap<Entry, EpochMs>();
 
   constructor(timeOf: (row: Entry) => EpochMs) {
     this.#timeOf = timeOf;
   }
 
-  write(rows: readonly Entry[]): void {
+  /** A test that lays rows down by itself need not say when. */
+  write(rows: readonly Entry[], now: EpochMs = -Infinity): void {
     for (const row of rows) {
       const at = this.#timeOf(row);
+      this.#writtenAt.set(row, now);
       const partition = `${row.shard} ${bucketOf(at)}`;
       const entries = this.#partitions.get(partition) ?? new Map<string, Entry>();
       this.#partitions.set(partition, entries.set(`${at} ${row.jobId}`, row));
@@ -584,12 +601,30 @@ class TimerTable<Entry extends { readonly jobId: string; readonly shard: number 
   }
 
   #compare(one: Entry, other: Entry): number {
-    return this.#timeOf(one) - this.#timeOf(other) || (one.jobId < other.jobId ? -1 : Number(one.jobId > other.jobId));
+    return comparePlaces(this.#placeOf(one), this.#placeOf(other));
   }
 
   #isBehind(row: Entry, { from, afterId = '' }: TimerRange): boolean {
     const at = this.#timeOf(row);
     return at > from || (at === from && row.jobId > afterId);
+  }
+
+  drop({ shard, bucket, rows }: TimerSpan): void {
+    const key = `${shard} ${bucket}`;
+    const entries = this.#partitions.get(key);
+    if (entries === undefined) return;
+    for (const [name, row] of entries) {
+      const place = this.#placeOf(row);
+      const isWithin =
+        rows === 'all' || (comparePlaces(place, rows.first) >= 0 && comparePlaces(place, rows.last) <= 0);
+      const isLate = (this.#writtenAt.get(row) ?? -Infinity) > bucketEnd(bucket) + DAY_MS;
+      if (isWithin && !isLate) entries.delete(name);
+    }
+    if (entries.size === 0) this.#partitions.delete(key);
+  }
+
+  #placeOf(row: Entry): TimerPlace {
+    return { at: this.#timeOf(row), jobId: row.jobId };
   }
 
   all(): readonly Entry[] {
@@ -602,6 +637,10 @@ class TimerTable<Entry extends { readonly jobId: string; readonly shard: number 
       for (const [key, row] of entries) if (matches(row)) entries.delete(key);
     }
   }
+}
+
+function comparePlaces(one: TimerPlace, other: TimerPlace): number {
+  return one.at - other.at || (one.jobId < other.jobId ? -1 : Number(one.jobId > other.jobId));
 }
 
 function laneOf({ shard, queue, priority }: HeldLaneKey): HeldLaneKey {
@@ -648,7 +687,7 @@ const CLOCK_CONDITIONS: Record<ClockCondition, (row: Clocks, now: EpochMs) => bo
 };
 
 /** The row after the operation. */
-function changed(operation: Operation, row: JobRow | undefined, now: EpochMs): JobRow {
+function changed(operation: Exclude<Operation, Remove>, row: JobRow | undefined, now: EpochMs): JobRow {
   if (operation.edge === 'create') return operation.job;
   if (row === undefined) throw new Error(`no row ${operation.jobId}`);
   const notRunning = { leaseUntil: null, deadlineAt: null, worker: null };
@@ -765,6 +804,8 @@ function columnsNamed(operation: Operation): readonly (keyof ConditionColumns)[]
     case 'replay':
     case 'discard':
       return ['status', 'attempt', 'runAt', 'finishedAt'];
+    case 'remove':
+      return ['status', 'finishedAt'];
     case 'claim':
       return ['status', 'attempt', ...(operation.enqueuedAt === null ? [] : (['enqueuedAt'] as const))];
     case 'unqueue':

@@ -19,8 +19,8 @@ export const EDGES: readonly Edge[] = [
   'replay',
   'discard',
 ];
-/** A request to cancel is the same whoever made it, and so is a job taken back. */
-export const ALL_EDGES: readonly Edge[] = [...EDGES, 'request_cancel', 'unqueue'];
+/** A request to cancel is the same whoever made it, and so are a job taken back and one removed. */
+export const ALL_EDGES: readonly Edge[] = [...EDGES, 'request_cancel', 'unqueue', 'remove'];
 
 export const LEASE_MS = 30_000;
 export const TIMEOUT_MS = 60_000;
@@ -89,6 +89,8 @@ export function operationOn(job: JobRow, edge: Edge, mark: number, terms: Operat
       const expect = { attempt, runAt, finishedAt: job.finishedAt ?? 0 };
       return { edge, jobId, expect, reason: 'discarded', bulkMarks: [text] };
     }
+    case 'remove':
+      return { edge, jobId, expect: { status: job.status, finishedAt: job.finishedAt ?? 0 } };
   }
 }
 
@@ -116,6 +118,7 @@ export function markIn(operation: Operation): number {
       return Number(operation.bulkMarks[0]);
     case 'request_cancel':
     case 'unqueue':
+    case 'remove':
       return NaN;
   }
 }
@@ -130,6 +133,7 @@ export function jobBefore(edge: Edge, cohort: string, member: number): JobRow {
       return jobRow(cohort, member);
     case 'replay':
     case 'discard':
+    case 'remove':
       return jobRow(cohort, member, { status: JobStatus.dead, attempt: 1, finishedAt: FAKE_START });
     case 'claim':
     case 'unqueue':

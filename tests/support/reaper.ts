@@ -17,6 +17,7 @@ import { Timers } from '../../services/core/timers/timers.ts';
 import { ReadyWatch } from '../../services/reaper/ready-watch.ts';
 import { Reaper } from '../../services/reaper/reaper.ts';
 import { Republisher } from '../../services/reaper/republish.ts';
+import { Retention } from '../../services/reaper/retention.ts';
 import { ScheduleWaker } from '../../services/reaper/schedule-waker.ts';
 import { Settler } from '../../services/reaper/settle.ts';
 import { FAKE_START } from './fake-clock.ts';
@@ -46,10 +47,20 @@ export function makeReaper(parts: {
   const canceller = new WaitingCanceller({ rounds, timers, history, overlaps, clock, log });
   const ender = new AttemptEnder({ rounds, timers, history, publisher, overlaps, telemetry, log });
   const shared = { clock, telemetry, log };
+  const retention = new Retention({
+    reader,
+    rounds,
+    timers,
+    timerStore: stores.timers,
+    book: queueBook,
+    clock,
+    telemetry,
+  });
   return new Reaper({
     timerStore: stores.timers,
     cursors: stores.cursors,
     settler: new Settler({
+      retention,
       reader,
       heldStore: stores.held,
       history,
@@ -69,6 +80,7 @@ export function makeReaper(parts: {
     timers,
     readyWatch: new ReadyWatch({ queue, clock, log }),
     republisher: new Republisher({ timerStore: stores.timers, reader, queue, clock, telemetry }),
+    retention,
     ...shared,
     holds,
     clusterStartedAt: FAKE_START - HOUR_MS,

@@ -49,12 +49,15 @@ const DESIGN = `
   scheduled | change         | scheduled | due
   dead      | replay         | scheduled | due
   dead      | discard        | cancelled | deadline
+  succeeded | remove         | -         | -
+  cancelled | remove         | -         | -
+  dead      | remove         | -         | -
   scheduled | cancel         | cancelled | -
   enqueued  | cancel         | cancelled | -
 `;
 
 function lineOf({ from, event, to, timer }: Transition): string {
-  return [from ?? '-', event, to, timer ?? '-'].join(' | ');
+  return [from ?? '-', event, to ?? '-', timer ?? '-'].join(' | ');
 }
 
 describe('the table of transitions', () => {
@@ -84,13 +87,14 @@ describe('the table of transitions', () => {
       change: ['change'],
       replay: ['replay'],
       discard: ['discard'],
+      remove: ['remove'],
     };
     for (const edge of ALL_EDGES) {
       const stores = new MemoryStores({ clock: new FakeClock() });
       const job = jobBefore(edge, COHORT, 0);
       if (edge !== 'create') stores.rows.set(job.jobId, job);
       await stores.cohorts.apply(COHORT, [operationOn(job, edge, 1)]);
-      const [from, to] = [edge === 'create' ? null : job.status, stores.rows.get(job.jobId)?.status];
+      const [from, to] = [edge === 'create' ? null : job.status, stores.rows.get(job.jobId)?.status ?? null];
       assert.ok(
         TRANSITIONS.some((each) => events[edge].includes(each.event) && each.from === from && each.to === to),
         `${edge}: ${from} -> ${to}`,

@@ -76,6 +76,8 @@ const CONDITIONS: Record<Exclude<Edge, 'create'>, Condition> = {
     ignores: [cancelRequested],
   },
   cancel: { status: 'scheduled', fits: 'holds', refuses: [...otherAttempt, dueLater, dueEarlier], ignores: [] },
+  // Of any end, here of a death.
+  remove: { status: 'dead', fits: 'holds', refuses: [diedAgain], ignores: [...otherAttempt, dueLater] },
 };
 
 describe('the condition of', () => {

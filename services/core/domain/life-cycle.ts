@@ -48,6 +48,9 @@ export const TRANSITIONS: readonly Transition[] = [
   { from: 'scheduled', event: 'change', to: 'scheduled', timer: 'due' },
   { from: 'dead', event: 'replay', to: 'scheduled', timer: 'due' },
   { from: 'dead', event: 'discard', to: 'cancelled', timer: 'deadline' },
+  { from: 'succeeded', event: 'remove', to: null, timer: null },
+  { from: 'cancelled', event: 'remove', to: null, timer: null },
+  { from: 'dead', event: 'remove', to: null, timer: null },
 ];
 
 export interface Transition {
@@ -70,8 +73,10 @@ export interface Transition {
     | 'confirm_cancel'
     | 'change'
     | 'replay'
-    | 'discard';
-  readonly to: JobStatus;
+    | 'discard'
+    | 'remove';
+  /** Null: there is no row any more. */
+  readonly to: JobStatus | null;
   readonly timer: 'due' | 'deadline' | 'dead_letter' | null;
 }
 

@@ -218,6 +218,10 @@ export const DEAD_RETENTION_DEFAULT_DAYS = 30;
 export const RETENTION_MIN_DAYS = 1;
 /** The census and the lists of dead letters reach back no further. */
 export const RETENTION_MAX_DAYS = 30;
+/** A timer row is swept so much later than its job may go at the earliest: nearly every job is over by then, and looked at once. */
+export const RETENTION_SLACK_MS = HOUR_MS;
+/** Shards whose old minutes are swept together: nobody waits for it. */
+export const SWEEPS_AT_ONCE = 2;
 
 // Bulk operations.
 export const OPERATION_RATE_DEFAULT_PER_S = 100;

@@ -20,7 +20,8 @@ export type Operation =
   | RequestCancel
   | Change
   | Replay
-  | Discard;
+  | Discard
+  | Remove;
 export type Edge = Operation['edge'];
 
 export interface Create {
@@ -178,6 +179,14 @@ export interface Discard {
   readonly bulkMarks: BulkMarks;
 }
 
+/** Over -> no row: its retention is past. */
+export interface Remove {
+  readonly edge: 'remove';
+  readonly jobId: string;
+  /** The end that the caller saw: one after a replay is another. */
+  readonly expect: { readonly status: JobStatus; readonly finishedAt: EpochMs };
+}
+
 /** The bulk operations that moved the job, one text each, the oldest first. */
 export type BulkMarks = readonly string[];
 
@@ -258,6 +267,8 @@ export function judgeCondition(operation: Operation, row: ConditionColumns | und
           row.runAt === operation.expect.runAt &&
           row.finishedAt === operation.expect.finishedAt,
       );
+    case 'remove':
+      return verdict(row.status === operation.expect.status && row.finishedAt === operation.expect.finishedAt);
   }
 }
 
@@ -307,6 +318,9 @@ export function bearsMark(operation: Operation, row: JobRow | undefined): boolea
       );
     case 'discard':
       return row.status === JobStatus.cancelled && bearsBulkMark(operation.bulkMarks, row);
+    case 'remove':
+      // A row that is there was not removed; one that is not tells by its absence.
+      return false;
   }
 }
 
@@ -337,6 +351,7 @@ export function operationBytes(operation: Operation): number {
     case 'cancel':
     case 'request_cancel':
     case 'discard':
+    case 'remove':
       return fixed;
   }
 }

@@ -14,6 +14,8 @@ export interface CounterLabels {
   punctual_lease_expiries_total: { queue: string };
   punctual_stale_reports_total: { queue: string; call: 'claim' | 'heartbeat' | 'complete' };
   punctual_dead_letters_total: { queue: string; reason: 'attempts' | 'not_retryable' };
+  /** By retention. */
+  punctual_jobs_removed_total: { queue: string };
   punctual_reaper_repairs_total: { kind: 'missed_due' | 'stuck_enqueued' | 'lapsed' | 'orphan' };
   punctual_schedule_fires_total: { outcome: RunOutcome };
   punctual_shard_takeovers_total: { role: ShardRole; reason: 'expired' | 'handover' };
@@ -43,6 +45,7 @@ export interface GaugeLabels {
   punctual_queue_held_oldest_age_seconds: { queue: string };
   punctual_oldest_due_age_seconds: { shard: string };
   punctual_second_look_lag_seconds: { shard: string };
+  punctual_retention_lag_seconds: Readonly<Record<never, string>>;
   punctual_shards_owned: { role: ShardRole };
   punctual_shards_unowned: { role: ShardRole };
   /** Our clock minus the server's; a source is `nats` or one Cassandra node. */

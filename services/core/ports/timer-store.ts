@@ -9,6 +9,22 @@ export interface TimerStore {
   /** Rows of one (shard, bucket) with from <= run_at <= to, in (run_at, job_id) order, page by page. Throws StoreError. */
   readDue(range: TimerRange): AsyncIterable<readonly DueEntry[]>;
   readDeadlines(range: TimerRange): AsyncIterable<readonly DeadlineEntry[]>;
+  /** Takes rows away for ever; those written later than a day after their minute stay. Throws StoreError. */
+  dropDue(span: TimerSpan): Promise<void>;
+  dropDeadlines(span: TimerSpan): Promise<void>;
+}
+
+/** Where a row stands in its minute. */
+export interface TimerPlace {
+  readonly at: EpochMs;
+  readonly jobId: string;
+}
+
+export interface TimerSpan {
+  readonly shard: number;
+  readonly bucket: EpochMs;
+  /** Both inclusive. */
+  readonly rows: 'all' | { readonly first: TimerPlace; readonly last: TimerPlace };
 }
 
 export interface TimerRange {
@@ -23,7 +39,13 @@ export interface TimerRange {
 }
 
 /** Who has read how far in which timer table; of ready_stream: the life of the ready stream that the shard's jobs are published in. */
-export type CursorRole = 'dispatch' | 'second_look' | 'deadlines' | 'ready_stream';
+export type CursorRole =
+  | 'dispatch'
+  | 'second_look'
+  | 'deadlines'
+  | 'ready_stream'
+  | 'due_retention'
+  | 'deadline_retention';
 
 export interface CursorStore {
   /** Null when the shard has none yet. Throws StoreError. */

@@ -3,6 +3,8 @@ import type { Priority } from '../domain/job-status.ts';
 import type { DeadlineEntry, DueEntry } from '../domain/operation.ts';
 import type { CursorStore, TimerRange, TimerStore } from '../ports/timer-store.ts';
 import {
+  dropDeadlines,
+  dropDue,
   findDeadlines,
   findDue,
   loadCursor,
@@ -38,6 +40,8 @@ export function createTimerStore(session: Session): TimerStore {
     readDue: (range) => readRows({ session, quiet: quietDue, range, statement: readDue(range), decode: decodeDue }),
     readDeadlines: (range) =>
       readRows({ session, quiet: quietDeadlines, range, statement: readDeadlines(range), decode: decodeDeadline }),
+    dropDue: (span) => session.write([dropDue(span)]),
+    dropDeadlines: (span) => session.write([dropDeadlines(span)]),
   };
 }
 

@@ -10,6 +10,7 @@ export const COUNTERS: Readonly<Record<keyof CounterLabels, string>> = {
   punctual_lease_expiries_total: 'Attempts whose worker was no longer heard of',
   punctual_stale_reports_total: 'Calls of workers that no longer hold the attempt',
   punctual_dead_letters_total: 'Jobs that ended dead',
+  punctual_jobs_removed_total: 'Jobs removed because their retention was over',
   punctual_reaper_repairs_total: 'Jobs that the reaper had to move on',
   punctual_schedule_fires_total:
     'Slots decided, by what became of them; a range of slots that were not run counts once',
@@ -42,6 +43,7 @@ export const GAUGES: Readonly<Record<keyof GaugeLabels, string>> = {
   punctual_queue_held: 'Due jobs that wait until their queue takes them, by what it is that holds them',
   punctual_queue_held_oldest_age_seconds: 'Age of the oldest of them',
   punctual_second_look_lag_seconds: 'How far the second look at closed minutes is behind',
+  punctual_retention_lag_seconds: 'How far the removal of jobs past their retention is behind',
   punctual_shards_owned: 'Shards that this process owns',
   punctual_shards_unowned: 'Shards that nobody owns',
   punctual_clock_skew_seconds: 'How far the clock of this machine is ahead of a server’s',

@@ -12,6 +12,7 @@ import {
   type ExpectDead,
   type Heartbeat,
   type Operation,
+  type Remove,
   type Replay,
   type RequestCancel,
   type Succeed,
@@ -137,6 +138,11 @@ const DISCARD = `
   WHERE cohort = ? AND job_id = ?
   IF status = 'dead' AND attempt = ? AND run_at = ? AND finished_at = ?`;
 
+const REMOVE = `
+  DELETE FROM jobs
+  WHERE cohort = ? AND job_id = ?
+  IF status = ? AND finished_at = ?`;
+
 const READ_JOBS = memberReads('jobs', 'job_id', JOB_COLUMNS);
 const READ_TERMS = memberReads('jobs', 'job_id', TERMS_COLUMNS);
 const READ_ENDS = memberReads('jobs', 'job_id', END_COLUMNS);
@@ -159,6 +165,7 @@ export const JOB_STATEMENTS: readonly string[] = [
   CHANGE,
   REPLAY,
   DISCARD,
+  REMOVE,
   ...READ_JOBS,
   ...READ_TERMS,
   ...READ_ENDS,
@@ -207,6 +214,8 @@ export function operationStatement(operation: Operation): Bound {
       return replay(operation);
     case 'discard':
       return discard(operation);
+    case 'remove':
+      return remove(operation);
   }
 }
 
@@ -351,6 +360,11 @@ function discard(operation: Discard): Bound {
     cql: DISCARD,
     values: [operation.reason, operation.bulkMarks, ...key(operation), ...deadValues(operation.expect)],
   };
+}
+
+function remove(operation: Remove): Bound {
+  const { status, finishedAt } = operation.expect;
+  return { cql: REMOVE, values: [...key(operation), status, timestamp(finishedAt)] };
 }
 
 function deadValues({ attempt, runAt, finishedAt }: ExpectDead): unknown[] {

@@ -1,7 +1,8 @@
 import type { DeadlineEntry, DueEntry } from '../../domain/operation.ts';
-import { bucketOf } from '../../domain/bucket.ts';
+import { bucketEnd, bucketOf } from '../../domain/bucket.ts';
+import { DAY_MS } from '../../domain/limits.ts';
 import type { EpochMs } from '../../domain/time.ts';
-import type { CursorRole, TimerRange } from '../../ports/timer-store.ts';
+import type { CursorRole, TimerRange, TimerSpan } from '../../ports/timer-store.ts';
 import { timestamp } from '../row-codec.ts';
 import type { Bound } from '../statement.ts';
 
@@ -19,6 +20,13 @@ const WRITE_DEADLINE = `INSERT INTO deadlines (shard, bucket, at, job_id, publis
 const READ_DEADLINES = `
   SELECT shard, at, job_id, published_at FROM deadlines
   WHERE shard = ? AND bucket = ? AND (at, job_id) > (?, ?) AND (at, job_id) <= (?, ?)`;
+
+/** A row written later than its DELETE is stamped survives it: whoever wrote it so late, it is not one that retention has seen. */
+const DROP_MINUTE = 'USING TIMESTAMP ? WHERE shard = ? AND bucket = ?';
+const DROP_DUE_MINUTE = `DELETE FROM due ${DROP_MINUTE}`;
+const DROP_DUE_ROWS = `${DROP_DUE_MINUTE} AND (run_at, job_id) >= (?, ?) AND (run_at, job_id) <= (?, ?)`;
+const DROP_DEADLINE_MINUTE = `DELETE FROM deadlines ${DROP_MINUTE}`;
+const DROP_DEADLINE_ROWS = `${DROP_DEADLINE_MINUTE} AND (at, job_id) >= (?, ?) AND (at, job_id) <= (?, ?)`;
 
 /** Where rows are among many shards: one request, and one row of each. */
 const FIND_DUE = `
@@ -50,6 +58,10 @@ export const TIMER_STATEMENTS: readonly string[] = [
   READ_DEADLINES,
   FIND_DUE,
   FIND_DEADLINES,
+  DROP_DUE_MINUTE,
+  DROP_DUE_ROWS,
+  DROP_DEADLINE_MINUTE,
+  DROP_DEADLINE_ROWS,
   SAVE_CURSOR,
   LOAD_CURSOR,
 ];
@@ -98,6 +110,21 @@ export function findDue(shards: readonly number[], range: Span): Bound {
 
 export function findDeadlines(shards: readonly number[], range: Span): Bound {
   return { cql: FIND_DEADLINES, values: spanValues(shards, range) };
+}
+
+export function dropDue(span: TimerSpan): Bound {
+  return { cql: span.rows === 'all' ? DROP_DUE_MINUTE : DROP_DUE_ROWS, values: dropValues(span) };
+}
+
+export function dropDeadlines(span: TimerSpan): Bound {
+  return { cql: span.rows === 'all' ? DROP_DEADLINE_MINUTE : DROP_DEADLINE_ROWS, values: dropValues(span) };
+}
+
+function dropValues({ shard, bucket, rows }: TimerSpan): unknown[] {
+  const minute = [(bucketEnd(bucket) + DAY_MS) * MICROS_PER_MS, shard, timestamp(bucket)];
+  if (rows === 'all') return minute;
+  const { first, last } = rows;
+  return [...minute, timestamp(first.at), first.jobId, timestamp(last.at), last.jobId];
 }
 
 export function saveCursor(role: CursorRole, shard: number, position: EpochMs): Bound {
