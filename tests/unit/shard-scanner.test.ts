@@ -174,6 +174,30 @@ describe('the scanner of a shard', () => {
     assert.deepEqual(await handle(0), ['3 min', '2 min', '1 min', '0 min']);
   });
 
+  it('hands no row out twice where a read broke off behind the place that it had once been full at', async () => {
+    const source = new RowSource(3);
+    const scanner = new ShardScanner<TimerRow>({ source, shard: 0, from: FAKE_START, readAheadMs: 0, capacity: 3 });
+    const land = (...afterMs: readonly number[]): void => {
+      for (const ms of afterMs) source.rows.add({ id: `row-${ms}`, at: FAKE_START + ms });
+    };
+    const due = (afterMs: number) => scanner.takeDue(FAKE_START + afterMs, Infinity);
+    land(9_000, 9_001, 9_002, 9_010);
+    await scanner.read(FAKE_START + 10_000, noPause);
+    const first = due(10_000);
+    for (const held of first) scanner.settle(held);
+    land(9_020, 9_030, 15_000);
+    source.pagesLeft = 2;
+    await assert.rejects(scanner.read(FAKE_START + 15_500, noPause));
+    const second = due(15_500);
+    await scanner.read(FAKE_START + 16_500, noPause);
+    for (const held of second) scanner.settle(held);
+    await scanner.read(FAKE_START + 17_500, noPause);
+    assert.deepEqual(
+      [...first, ...second, ...due(17_500)].map(({ row }) => row.at - FAKE_START),
+      [9_000, 9_001, 9_002, 9_010, 9_020, 9_030, 15_000],
+    );
+  });
+
   it('reads what is written after the wall clock was set back', async () => {
     const { handle, row } = bench();
     await handle(HOUR_MS);

@@ -45,7 +45,7 @@ export interface GaugeLabels {
   punctual_queue_held_oldest_age_seconds: { queue: string };
   punctual_oldest_due_age_seconds: { shard: string };
   punctual_second_look_lag_seconds: { shard: string };
-  punctual_retention_lag_seconds: Readonly<Record<never, string>>;
+  punctual_retention_lag_seconds: Readonly<Record<string, never>>;
   punctual_shards_owned: { role: ShardRole };
   punctual_shards_unowned: { role: ShardRole };
   /** Our clock minus the server's; a source is `nats` or one Cassandra node. */

@@ -40,12 +40,7 @@ export interface TimerRange {
 
 /** Who has read how far in which timer table; of ready_stream: the life of the ready stream that the shard's jobs are published in. */
 export type CursorRole =
-  | 'dispatch'
-  | 'second_look'
-  | 'deadlines'
-  | 'ready_stream'
-  | 'due_retention'
-  | 'deadline_retention';
+  'dispatch' | 'second_look' | 'deadlines' | 'ready_stream' | 'due_retention' | 'deadline_retention';
 
 export interface CursorStore {
   /** Null when the shard has none yet. Throws StoreError. */

@@ -132,6 +132,8 @@ export class ShardScanner<Row> {
       await this.#readNewest(this.#stoppedAt, to, now);
       return;
     }
+    // A read that fails may have passed it, over old rows that are not known by then.
+    this.#stoppedAt = null;
     try {
       let [from, afterId] = goesOn ? [before.to + 1, ''] : [this.#from, this.#fromId];
       while (from <= to) {
