@@ -48,7 +48,8 @@ const upTo = (min: number, max: number, step = 1): number[] =>
 
 /** `*`, `*` with a step, numbers, ranges with and without a step, `from/step`, and lists of these. */
 function field(min: number, max: number, likely: fc.Arbitrary<number>): fc.Arbitrary<Field> {
-  const step = fc.integer({ min: 1, max: Math.min(max - min, 20) });
+  // A week has two numbers for Sunday, and a step of 7 names one day.
+  const step = fc.integer({ min: 1, max: Math.min(max - min, max === 7 ? 6 : 20) });
   const number = fc.oneof({ weight: 3, arbitrary: likely }, { weight: 1, arbitrary: fc.integer({ min, max }) });
   const one = number.map((value): Field => ({ text: String(value), numbers: [value] }));
   const range = fc.tuple(number, number, fc.option(step)).map(([a, b, by]): Field => {
@@ -221,6 +222,53 @@ describe('the cron rule around changes of the clocks', () => {
         }
       }),
       { numRuns: RUNS * 4 },
+    );
+  });
+});
+
+describe('the way back', () => {
+  /** Few dates in a year, so that the way leads over changes from far away; most on the weekday or date of a change. */
+  const sparse = fc.record({
+    minute: fc.constantFrom('0', '15', '30', '45'),
+    hour: fc.constantFrom('0', '1', '2', '3', '23', '0-3', '*/3'),
+    days: fc.constantFrom('* * W', '* M W', '* * WL', 'D M *', 'D * *', '* * 1-5', '1-7 11 *', 'L * *', '29-31 12 *'),
+  });
+
+  function sparseText(
+    { minute, hour, days }: typeof sparse extends fc.Arbitrary<infer T> ? T : never,
+    day: number,
+  ): string {
+    const date = new Date(day);
+    const [weekday, dayOfMonth, month] = [date.getUTCDay(), date.getUTCDate(), date.getUTCMonth() + 1];
+    const words = days.replace('W', String(weekday)).replace('D', String(dayOfMonth)).replace('M', String(month));
+    return `${minute} ${hour} ${words}`;
+  }
+
+  it('passes the slots of the way there, and from anywhere between two of them leads to the first', () => {
+    fc.assert(
+      fc.property(places, sparse, settings, fc.nat(1_000), ({ zone, day }, drawn, chosen, apart) => {
+        const expression = sparseText(drawn, day);
+        const onDstGap = chosen.onDstGap ?? 'run_after';
+        const onDstRepeat = chosen.onDstRepeat ?? 'first';
+        const parsed = parseCron(expression, { timeZone: zone, onDstGap, onDstRepeat });
+        if (!parsed.ok) return;
+        const { schedule } = parsed;
+        const [fromMs, toMs] = [day - 400 * DAY_MS, day + 800 * DAY_MS];
+        const there: number[] = [];
+        for (let slot = schedule.next(fromMs - 1); slot !== null && slot < toMs; slot = schedule.next(slot))
+          there.push(slot);
+        const back: number[] = [];
+        for (let slot = schedule.previous(toMs); slot !== null && slot >= fromMs; slot = schedule.previous(slot))
+          back.unshift(slot);
+        const label = `${expression} in ${zone} around ${iso(day)}, ${onDstGap}, ${onDstRepeat}`;
+        assert.deepEqual(back.map(iso), there.map(iso), label);
+        there.forEach((slot, index) => {
+          const nextMs = there[index + 1] ?? toMs;
+          const at = slot + 1 + Math.floor(((nextMs - slot - 1) * apart) / 1_000);
+          assert.equal(schedule.previous(at), slot, `${label}, before ${iso(at)}`);
+        });
+      }),
+      { numRuns: RUNS * 10 },
     );
   });
 });

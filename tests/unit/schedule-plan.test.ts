@@ -131,6 +131,23 @@ describe('an outage', () => {
     ]);
   });
 
+  it('over the night in which clocks go back, looked back upon days later, counts its slot', () => {
+    const sundays = ['2026-10-18T05:30:00Z', '2026-10-25T05:30:00Z', '2026-11-01T05:30:00Z'] as const;
+    const weekly = { cron: '30 1 * * 0', timeZone: 'America/New_York' };
+    const outage = (overrides: Partial<ScheduleRow>): ReturnType<typeof pass> =>
+      pass(schedule(sundays[0], { ...weekly, ...overrides }), '2026-11-04T12:00:00Z');
+    const next = '2026-11-08T06:30:00Z';
+    assert.deepEqual(outage({ onMissed: 'run_once' }), {
+      told: [`${sundays[0]}..${sundays[1]} missed`, `${sundays[2]} fired`],
+      next,
+    });
+    assert.deepEqual(outage({ onMissed: 'run_all', missedLimit: 2 }), {
+      told: [`${sundays[0]} missed (missed_limit)`, `${sundays[1]} fired`, `${sundays[2]} fired`],
+      next,
+    });
+    assert.deepEqual(outage({ onMissed: 'skip' }), { told: [`${sundays[0]}..${sundays[2]} missed`], next });
+  });
+
   it('that ends within 10 s of a slot leaves that slot to itself', () => {
     const minutely = schedule('2026-01-01T00:01:00Z', { onMissed: 'skip' });
     assert.deepEqual(pass(minutely, '2026-01-01T00:30:05Z').told, [

@@ -190,9 +190,11 @@ function cronSchedule(fields: CronFields, options: CronOptions): CronSchedule {
         const slot = previousReading(stretch, from + stretch.offsetMs) - stretch.offsetMs;
         if (slot >= stretch.startMs) return slot >= FIRST_MS ? slot : null;
         if (runsAfterGap(stretch)) return stretch.startMs;
+        // As far back as the last reading named at all: one that this stretch repeats was first shown just before it.
+        const named = (calendar.previous(from + stretch.offsetMs) ?? -Infinity) - stretch.offsetMs;
         const nothingRepeats = from >= stretch.startMs + CHANGE_REACH_MS;
         const untilMs = stretch.startMs - SECOND_MS;
-        from = nothingRepeats ? Math.min(untilMs, slot + CHANGE_REACH_MS) : untilMs;
+        from = nothingRepeats ? Math.min(untilMs, named + CHANGE_REACH_MS) : untilMs;
       }
       return null;
     },
