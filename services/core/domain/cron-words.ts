@@ -41,7 +41,8 @@ function unitWords(values: readonly number[], unit: string, all: number): string
 function dayWords(days: DayRule): string {
   const byMonth = daysOfMonthWords(days);
   const byWeek = daysOfWeekWords(days);
-  if (byMonth === null && byWeek === null) return 'every day';
+  const isEveryDay = [byMonth, byWeek].map((words) => words === null);
+  if (days.either ? isEveryDay.includes(true) : !isEveryDay.includes(false)) return 'every day';
   if (byMonth === null || byWeek === null) return `on ${byMonth ?? byWeek ?? ''}`;
   return days.either ? `on ${byMonth}, and on ${byWeek}` : `on ${byMonth}, where that is one of ${byWeek}`;
 }
