@@ -97,6 +97,35 @@ describe('POST /schedules', () => {
     assert.equal(api.stores.scheduleTables.rows.size, 1);
   });
 
+  it('refuses times that clocks skip on each of their dates, wherever a definition is accepted', async (test) => {
+    const api = await serveApi(test);
+    const lost = { ...NIGHTLY, cron: '30 2 * 3 7L', on_dst_gap: 'skip' };
+    const never = /^cron: never fires: .* clocks in Europe\/Berlin skip its times/;
+    assert.match(await refusalOf(api, lost), never);
+    assert.match(await refusalOf(api, lost, '/schedules/preview'), never);
+    assert.match(await refusalOf(api, lost, '/schedules/nightly', 'PUT'), never);
+    const batch = await api.call('POST', '/schedules/batch', { body: { schedules: [lost] } });
+    assert.match(batch.text, /"schedules\[0\]\.cron".*never fires/);
+    const path = `/schedules/${await made(api, { ...lost, on_dst_gap: 'run_after' })}`;
+    assert.match(await refusalOf(api, { on_dst_gap: 'skip' }, path, 'PATCH'), never);
+    assert.equal(api.stores.scheduleTables.rows.size, 1);
+  });
+
+  it('takes an H of which some places never come, under any id', async (test) => {
+    const api = await serveApi(test);
+    const partly = { ...NIGHTLY, cron: '0 0 31 H(2-11) *' };
+    for (let count = 0; count < 20; count++) {
+      await made(api, partly);
+      const named = await api.call('PUT', `/schedules/monthly-${count}`, { body: partly });
+      assert.equal(named.status, 201, named.text);
+      const headers = { 'idempotency-key': `monthly-${count}` };
+      const keyed = await api.call('POST', '/schedules', { body: partly, headers });
+      assert.equal(keyed.status, 201, keyed.text);
+    }
+    assert.equal((await api.call('POST', '/schedules/preview', { body: partly })).status, 200);
+    assert.match(await refusalOf(api, { ...NIGHTLY, cron: '0 0 H(30-31) 2 *' }), /^cron: never fires/);
+  });
+
   it('says what goes with what', async (test) => {
     const api = await serveApi(test);
     assert.match(await refusalOf(api, { queue: 'q' }), /^cron: is required, or every_s/);

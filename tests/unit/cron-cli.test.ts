@@ -72,6 +72,16 @@ describe('punctual cron next', () => {
     assert.deepEqual(errors.map(({ field }) => field).sort(), ['after', 'count', 'cron', 'on_dst_gap', 'time_zone']);
   });
 
+  it('exits 2 for times that clocks always skip, as for dates that never come', async () => {
+    const skipped = ['30 2 * 3 7L', '--time-zone', 'Europe/Berlin', '--on-dst-gap', 'skip'];
+    for (const verb of ['next', 'explain']) {
+      const answer = await cron(verb, ...skipped);
+      assert.equal(answer.code, 2, verb);
+      assert.match(answer.errors, /cron: never fires: .* clocks in Europe\/Berlin skip its times/);
+      assert.equal((await cron(verb, ...skipped.slice(0, 3))).code, 0, verb);
+    }
+  });
+
   it('exits 2 without a zone, without quotes, and for what it does not know', async () => {
     assert.match((await cron('next', '* * * * *')).errors, /time_zone: is required/);
     assert.match((await cron('next', '*', '*', '*', '*', '*', '--time-zone', 'UTC')).errors, /in quotes/);
@@ -126,6 +136,16 @@ describe('punctual cron explain', () => {
     '0 9,17 1,15 * *': 'at 09:00 and 17:00, on days 1 and 15 of the month',
     '30 0 12 L * *': 'at 12:00:30, on the last day of the month',
     '0 0 13 * 5': 'at 00:00, on day 13 of the month, and on Fridays',
+    // Either of two day fields is enough, so that one which names every day makes the other say nothing.
+    '0 0 1-31 * 5': 'at 00:00, every day',
+    '0 0 13 * 0-6': 'at 00:00, every day',
+    '0 0 1,15 2 0-7': 'at 00:00, every day, in February',
+    '0 0 1-31 * 5#1': 'at 00:00, every day',
+    '0 0 1-31,L * 1L': 'at 00:00, every day',
+    '0 0 L * 0,1,2,3,4,5,6': 'at 00:00, every day',
+    '0 0 1-31 * */2': 'at 00:00, on Tuesdays, Thursdays, Saturdays and Sundays',
+    '0 0 */1 * 5': 'at 00:00, on Fridays',
+    '0 0 * * 1#1,mon#1': 'at 00:00, on the first Monday of the month',
     '0 0 */2 * 5': 'at 00:00, on days 1, 3, 5 ... 31 of the month, where that is one of Fridays',
     '0 0 * jan,jul 1#2,5L':
       'at 00:00, on the second Monday of the month and the last Friday of the month, in January and July',

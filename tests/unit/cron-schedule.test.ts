@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
-import { type CronOptions, parseCron } from '../../services/core/domain/cron-schedule.ts';
+import { type CronOptions, parseCron, readCron } from '../../services/core/domain/cron-schedule.ts';
 import { cronOf, slotsAfter, slotsBefore } from '../support/cron.ts';
 
 interface HandedOverCase {
@@ -16,8 +16,8 @@ const CASES = JSON.parse(
   readFileSync(new URL('../support/cron-cases.json', import.meta.url), 'utf8'),
 ) as readonly HandedOverCase[];
 
-function faults(expression: string, timeZone = 'UTC'): readonly string[] {
-  const parsed = parseCron(expression, { timeZone });
+function faults(expression: string, options: CronOptions | string = 'UTC'): readonly string[] {
+  const parsed = parseCron(expression, typeof options === 'string' ? { timeZone: options } : options);
   return parsed.ok ? [] : parsed.errors.map(({ field, message }) => `${field}: ${message}`);
 }
 
@@ -167,6 +167,11 @@ describe('the cron rule, reports on syntax', () => {
     assertRefused('0 0 */31 * *', /day of month/);
     assertRefused('0 0 1 */12 *', /month/);
     assertRefused('0 0 * * */8', /day of week/);
+    // Sunday, which has two numbers.
+    for (const days of ['*/7', '?/7', '0/7', '1/7', '1-7/7', 'H/7', 'H(0-7)/7']) {
+      assertRefused(`0 0 * * ${days}`, /day of week: the step of .* would name one value only/);
+    }
+    assert.deepEqual(faults('0 0 * * */6'), []);
     assertRefused('H/60 * * * *', /minute/);
     assertRefused('H(0-9)/10 * * * *', /wider than its range \(0-9\)/);
   });
@@ -187,7 +192,10 @@ describe('the cron rule, reports on syntax', () => {
       assert.match(found[0]!, /^time_zone: /);
       return found[0]!;
     };
-    assert.match(zoneFault('Mars/Phobos'), /no IANA time zone name/);
+    assert.equal(
+      zoneFault('Mars/Phobos'),
+      'time_zone: Mars/Phobos is no IANA time zone name; name a zone, such as Europe/Berlin or UTC',
+    );
     assert.match(zoneFault(''), /is required/);
     assert.match(zoneFault('local'), /another zone on each machine/);
     for (const offset of ['UTC+5', 'GMT+5', '+05:00', '-0500', 'UTC-05:30', '5', 'Z', 'z'])
@@ -221,6 +229,70 @@ describe('the cron rule, reports on syntax', () => {
   });
 });
 
+describe('the slots before', () => {
+  const before = (expression: string, timeZone: string, at: string, count: number): readonly string[] =>
+    slotsBefore(cronOf(expression, { timeZone }), at, count);
+
+  it('have the first copy of a repeated time, however long ago it was', () => {
+    for (const at of ['2026-11-01T12:00:00Z', '2026-11-03T06:00:00Z', '2026-11-04T12:00:00Z', '2026-11-08T06:30:00Z']) {
+      const sundays = ['2026-10-25T05:30:00Z', '2026-11-01T05:30:00Z'];
+      assert.deepEqual(before('30 1 * * 0', 'America/New_York', at, 2), sundays, at);
+    }
+    const years = ['2025-11-01T04:00:00Z', '2026-11-01T04:00:00Z'];
+    assert.deepEqual(before('0 0 1 11 *', 'America/Havana', '2027-03-01T00:00:00Z', 2), years);
+    assert.deepEqual(before('0 0 1 11 *', 'America/Havana', '2027-10-31T00:00:00Z', 2), years);
+  });
+});
+
+describe('times that clocks always skip', () => {
+  const skipping = (timeZone: string): CronOptions => ({ timeZone, onDstGap: 'skip' });
+
+  it('never fire where gaps are skipped: refused within 50 ms, whatever an H hashes', () => {
+    for (const [expression, timeZone] of [
+      ['30 2 * 3 7L', 'Europe/Vienna'],
+      ['* * 2 * mar sunL', 'Europe/Rome'],
+      ['0,59 2 * 3 0#2', 'America/Detroit'],
+      ['0 0 * 4 5L', 'Africa/Cairo'],
+      ['H 2 * 3 7L', 'Europe/Madrid'],
+      ['15 2 * 10 0#1', 'Australia/Lord_Howe'],
+    ] as const) {
+      // Zones of their own: what a search learns of a zone is kept.
+      const ms = cpuMs(() =>
+        assert.match(faults(expression, skipping(timeZone)).join(), /^cron: never fires: .* clocks in/),
+      );
+      assert.ok(ms < 50, `${expression} in ${timeZone}: ${ms} ms`);
+      assert.deepEqual(faults(expression, timeZone), [], 'with run_after it fires');
+    }
+  });
+
+  it('are skipped without end by a schedule that was made before its zone had them', () => {
+    const read = readCron('30 2 * 3 7L', skipping('Europe/Paris'));
+    assert.ok(read.ok);
+    const { schedule } = read;
+    const ms = cpuMs(() => {
+      assert.equal(schedule.next(Date.parse('2026-01-01T00:00:00Z')), null);
+      assert.equal(schedule.next(Date.parse('3000-01-01T00:00:00Z')), null);
+      // The year in which France began daylight-saving time on 6 April.
+      assert.deepEqual(slotsBefore(schedule, '9999-01-01T00:00:00Z', 1), ['1980-03-30T01:30:00Z']);
+    });
+    assert.ok(ms < 100, `${ms} ms`);
+  });
+
+  it('are no fault where they are skipped in some years only', () => {
+    assertSlots('30 2 29 3 *', skipping('Europe/Berlin'), '2025-06-01T00:00:00Z', [
+      '2027-03-29T00:30:00Z',
+      '2028-03-29T00:30:00Z',
+    ]);
+    // Brazil gave its daylight-saving time up in 2019.
+    assertSlots('0 0 * 11 0#1', skipping('America/Sao_Paulo'), '2017-12-01T00:00:00Z', [
+      '2019-11-03T03:00:00Z',
+      '2020-11-01T03:00:00Z',
+    ]);
+    assertSlots('30 2 * 3,11 7L', skipping('Europe/Berlin'), '2026-01-01T00:00:00Z', ['2026-11-29T01:30:00Z']);
+    assertSlots('30 2-3 * 3 7L', skipping('Europe/Berlin'), '2026-01-01T00:00:00Z', ['2026-03-29T01:30:00Z']);
+  });
+});
+
 describe('cron fields', () => {
   const sameAs = (one: string, other: string): void => {
     const [first, second] = [one, other].map((expression) => cronOf(expression, { timeZone: 'UTC' }));
@@ -240,6 +312,8 @@ describe('cron fields', () => {
     sameAs('@midnight', '0 0 * * *');
     sameAs(' @hourly ', '0 * * * *');
     assertRefused('@reboot', /@reboot is none of @yearly/);
+    // The Kelvin sign, whose lower case is a k.
+    assertRefused('@wee\u212Aly', /is none of @yearly/);
     assertRefused('@every 5m', /is none of/);
   });
 
@@ -326,10 +400,40 @@ describe('cron fields', () => {
     ]) {
       assertRefused(`${minute} * * * *`, /^cron: minute: /);
     }
-    assertRefused('0 0 * * 1-5L', /day of week/);
+    for (const days of ['1-5L', '1-5#2', '*/2L', '5L-6L', '1#2/2', 'mon-friL']) {
+      assertRefused(
+        `0 0 * * ${days}`,
+        /day of week: .* (L|#\d+) goes with no range and no step; write a list, such as 1/,
+      );
+    }
+    assertRefused('0 0 1-L * *', /day of month: 1-L .* L goes with no range and no step; write a list, such as 15,L/);
     assertRefused('0 0 H(1-40) * *', /day of month: 40 is out of range/);
     assertRefused('0 H(9-5) * * *', /hour: H\(9-5\) runs backwards; write H\(5-9\)/);
     assertRefused(`${'0,'.repeat(600)}0 * * * *`, /longer than 1024 characters/);
+  });
+
+  it('have spaces or tabs between them, and no other blanks', () => {
+    sameAs('\t0\t \t9 * * *\t ', '0 9 * * *');
+    for (const [blank, name] of Object.entries({
+      '\u00A0': 'U\\+00A0',
+      '\u3000': 'U\\+3000',
+      '\uFEFF': 'U\\+FEFF',
+      '\u2028': 'U\\+2028',
+      '\n': 'U\\+000A',
+      '\r': 'U\\+000D',
+    })) {
+      const named = new RegExp(`^cron: has a blank ${name}; between fields stand spaces or tabs`);
+      for (const expression of [`0${blank}9 * * *`, `0 9 * * *${blank}`, `${blank}@daily`])
+        assertRefused(expression, named);
+    }
+  });
+
+  it('have their faults told once each, and a handful at most', () => {
+    assert.equal(faults(`${'61,'.repeat(300)}61 * * * *`).length, 1);
+    const many = faults(`${Array.from({ length: 200 }, (_, index) => 60 + index).join(',')} * 99 * *`);
+    assert.equal(many.length, 7);
+    assert.equal(many[5], 'cron: minute: and 195 more like these');
+    assert.match(many[6]!, /^cron: day of month: 99/);
   });
 
   it('are all told at once, and the zone with them', () => {
@@ -386,6 +490,55 @@ describe('H', () => {
   });
 });
 
+describe('an H of which some places never come', () => {
+  const ids = Array.from({ length: 300 }, (_, number) => `s_${number.toString(32).padStart(13, '0')}_00`);
+  const skipping: CronOptions = { timeZone: 'Europe/Berlin', onDstGap: 'skip' };
+
+  it('stands for one that does, whichever id it hashes', () => {
+    for (const [expression, places] of [
+      ['0 0 31 H *', 7],
+      ['0 0 31 H(2-11) *', 5],
+      ['0 0 31 H(3-8) *', 4],
+      ['0 0 H(29-31) 2 *', 1],
+      ['0 0 H(29-31) H *', 33],
+      ['0 0 31 H(7-9),H(10-11) *', 4],
+    ] as const) {
+      assert.deepEqual(faults(expression), [], expression);
+      const found = ids.map((hashSeed) => {
+        const slot = cronOf(expression, { timeZone: 'UTC', hashSeed }).next(Date.parse('2028-01-01T00:00:00Z'));
+        assert.ok(slot !== null, `${expression} of ${hashSeed}`);
+        return new Date(slot).toISOString().slice(5, 10);
+      });
+      assert.ok(new Set(found).size <= places && new Set(found).size > places / 2, `${expression}: ${found.join()}`);
+    }
+    const ofId = (hashSeed: string): number | null =>
+      cronOf('0 0 31 H *', { timeZone: 'UTC', hashSeed }).next(Date.parse('2026-01-01T00:00:00Z'));
+    assert.deepEqual(ids.map(ofId), ids.map(ofId));
+  });
+
+  it('is refused when none ever comes', () => {
+    assertRefused('0 0 H(30-31) 2 *', /never fires/);
+    assertRefused('0 0 31 H(4-4) *', /never fires/);
+  });
+
+  it('is not in the gap that a schedule skips on each of its dates', () => {
+    for (const hashSeed of ids.slice(0, 30)) {
+      assert.ok(cronOf('H H(2-3) * 3 7L', { ...skipping, hashSeed }).next(Date.parse('2026-01-01T00:00:00Z')) !== null);
+      assert.ok(cronOf('30 2 * H 7L', { ...skipping, hashSeed }).next(Date.parse('2026-01-01T00:00:00Z')) !== null);
+    }
+  });
+});
+
+describe('a zone name of any length', () => {
+  it('is refused at once, and not printed whole', () => {
+    for (const name of ['x/'.repeat(50_000), `Europe/Berlin${'n'.repeat(60)}`]) {
+      let found: readonly string[] = [];
+      assert.ok(cpuMs(() => (found = faults('0 0 * * *', name))) < 50);
+      assert.match(found.join(), /^time_zone: .{64}\.\.\. is no IANA time zone name; name a zone, such as/);
+    }
+  });
+});
+
 describe('the settings for clock changes', () => {
   const gap = (options: Omit<CronOptions, 'timeZone'>, expression = '30 2 * * *'): readonly string[] =>
     slotsAfter(cronOf(expression, { timeZone: 'America/New_York', ...options }), '2026-03-08T05:30:00Z', 2);
@@ -426,14 +579,14 @@ describe('the settings for clock changes', () => {
 
 describe('the search', () => {
   it('is bounded over centuries: 29 February on a Sunday', () => {
-    const cron = cronOf('0 0 29 2 */7', { timeZone: 'Europe/Berlin' });
+    const cron = cronOf('0 0 * 2 0#5', { timeZone: 'Europe/Berlin' });
     assert.deepEqual(slotsAfter(cron, '2070-01-01T00:00:00Z', 3), [
       '2088-02-28T23:00:00Z',
       '2128-02-28T23:00:00Z',
       '2156-02-28T23:00:00Z',
     ]);
     assert.deepEqual(slotsBefore(cron, '2128-02-28T23:00:00Z', 1), ['2088-02-28T23:00:00Z']);
-    const elsewhere = cronOf('0 0 29 2 */7', { timeZone: 'Europe/Zurich' });
+    const elsewhere = cronOf('0 0 * 2 0#5', { timeZone: 'Europe/Zurich' });
     assert.ok(cpuMs(() => slotsAfter(elsewhere, '2070-01-01T00:00:00Z', 3)) < 50);
   });
 

@@ -1,5 +1,5 @@
 import { formatInstant } from '../../core/contract/instant.ts';
-import { type ClockChange, parseCron } from '../../core/domain/cron-schedule.ts';
+import { type ClockChange, readCron } from '../../core/domain/cron-schedule.ts';
 import { CLOCK_CHANGES_AHEAD_MS, CLOCK_CHANGES_TOLD_MAX } from '../../core/domain/limits.ts';
 import { startOf } from '../../core/domain/occurrence.ts';
 import { isPaused } from '../../core/domain/schedule-plan.ts';
@@ -56,7 +56,7 @@ function whyLeftOut(row: ScheduleRow, slot: EpochMs, now: EpochMs): NotRunReason
 
 function cronOf({ cron, timeZone, scheduleId, onDstGap, onDstRepeat }: ScheduleRow) {
   if (cron === null) return null;
-  const parsed = parseCron(cron, {
+  const parsed = readCron(cron, {
     timeZone: timeZone ?? '',
     hashSeed: scheduleId,
     ...(onDstGap !== null && { onDstGap }),

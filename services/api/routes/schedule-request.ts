@@ -138,13 +138,14 @@ function timetableViolations(request: CreateScheduleRequest): Violation[] {
   if (cron !== undefined && everyS !== undefined) {
     return [...violations, { path: ['cron'], message: 'and every_s exclude each other: give one of them' }];
   }
-  if (cron !== undefined) return [...violations, ...cronViolations(cron, request.time_zone ?? '')];
+  if (cron !== undefined) return [...violations, ...cronViolations(cron, request)];
   if (everyS !== undefined) return [...violations, ...intervalViolations(request, startAt)];
   return [...violations, { path: ['cron'], message: 'is required, or every_s for an interval' }];
 }
 
-function cronViolations(cron: string, timeZone: string): Violation[] {
-  const parsed = parseCron(cron, { timeZone });
+function cronViolations(cron: string, request: CreateScheduleRequest): Violation[] {
+  const { time_zone: timeZone = '', on_dst_gap: onDstGap } = request;
+  const parsed = parseCron(cron, { timeZone, ...(onDstGap !== undefined && { onDstGap }) });
   return parsed.ok ? [] : parsed.errors.map(({ field, message }) => ({ path: [field], message }));
 }
 

@@ -76,23 +76,29 @@ const ITEM =
 const LAST_WEEKDAY = /^([a-z]{3}|\d)L$/i;
 const NTH_WEEKDAY = /^([a-z]{3}|\d)#(\d{1,4})$/i;
 
+/** Faults told of one field: a list of 300 wrong items needs no 300 sentences. */
+const FAULTS_TOLD_MAX = 5;
+
+/** Draws one of so many values. */
+type Draw = (values: number) => number;
+
 /**
  * Reads 5 fields, 6 with the second first, or a macro; names in any case (design section 9). `hashSeed` is what H hashes: the
- * schedule's id. Each fault names its field and what would be right.
+ * schedule's id; null: H names all that it may stand for. Each fault names its field and what would be right.
  */
-export function parseCronFields(expression: string, hashSeed: string): ParsedFields {
+export function parseCronFields(expression: string, hashSeed: string | null): ParsedFields {
   if (expression.length > CRON_MAX_CHARS) return refused(`is longer than ${CRON_MAX_CHARS} characters`);
   const words = spelledOut(expression);
   if (typeof words === 'string') return refused(words);
   const kinds = words.length === 6 ? [SECOND, ...FIVE] : FIVE;
   const faults: string[] = [];
   const parsed = new Map<FieldKind, FieldValues>();
+  const drawFor = (name: string): Draw | null =>
+    hashSeed === null ? null : (values) => hashOf(hashSeed, name, values);
   kinds.forEach((kind, index) => {
-    const fault = (text: string): void => void faults.push(`${kind.name}: ${text}`);
-    parsed.set(
-      kind,
-      fieldOf(kind, words[index] ?? '', (n) => hashOf(hashSeed, kind.name, n), fault),
-    );
+    const { field, problems } = fieldOf(kind, words[index] ?? '', drawFor(kind.name));
+    parsed.set(kind, field);
+    faults.push(...problems.map((text) => `${kind.name}: ${text}`));
   });
   if (faults.length > 0) return { ok: false, faults };
   const named = (kind: FieldKind): FieldValues => parsed.get(kind) ?? emptyField();
@@ -107,7 +113,7 @@ export function parseCronFields(expression: string, hashSeed: string): ParsedFie
       hours: sorted(named(HOUR)),
       everyHour: isWild(words.at(-4) ?? ''),
       hashed,
-      startOffsetS: hashed && !parsed.has(SECOND) ? hashOf(hashSeed, SECOND.name, 60) : 0,
+      startOffsetS: hashed && !parsed.has(SECOND) ? (drawFor(SECOND.name)?.(60) ?? 0) : 0,
       days: {
         daysOfMonth: bits([...named(DAY_OF_MONTH).values].map((day) => day - 1)),
         lastDayOfMonth: named(DAY_OF_MONTH).lastDayOfMonth,
@@ -123,11 +129,14 @@ export function parseCronFields(expression: string, hashSeed: string): ParsedFie
 
 /** The fields' words, or what is wrong with their number. */
 function spelledOut(expression: string): readonly string[] | string {
+  // Printed, a no-break space looks like a space, and two fields like one that is missing.
+  const [blank] = /[^\S \t]/.exec(expression) ?? [];
+  if (blank !== undefined) return `has a blank ${codePoint(blank)}; between fields stand spaces or tabs`;
   const text = expression.trim();
   if (text === '') return `is empty: ${SHAPE}`;
   if (/^(CRON_)?TZ=/i.test(text)) return 'has a time zone in it: that is said in time_zone';
   if (text.startsWith('@')) {
-    const macro = MACROS[text.toLowerCase()];
+    const macro = /^@[a-z]+$/i.test(text) ? MACROS[text.toLowerCase()] : undefined;
     return macro?.split(' ') ?? `${text} is none of ${Object.keys(MACROS).join(', ')}`;
   }
   const words = text.split(/\s+/);
@@ -136,22 +145,28 @@ function spelledOut(expression: string): readonly string[] | string {
   return `has ${count}: ${SHAPE}${words.length === 7 ? '; there is no field for the year' : ''}`;
 }
 
+function codePoint(character: string): string {
+  return `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}`;
+}
+
 function fieldOf(
   kind: FieldKind,
   text: string,
-  hash: (values: number) => number,
-  fault: (text: string) => void,
-): FieldValues {
+  draw: Draw | null,
+): { readonly field: FieldValues; readonly problems: readonly string[] } {
   const field = emptyField();
+  const found = new Set<string>();
   for (const item of text.split(',')) {
-    const problem = item === '' ? `${text} has an empty place in its list` : addItem(kind, item, hash, field);
-    if (problem !== null) fault(problem);
+    const problem = item === '' ? `${text} has an empty place in its list` : addItem(kind, item, draw, field);
+    if (problem !== null) found.add(problem);
   }
-  return field;
+  const problems = [...found].slice(0, FAULTS_TOLD_MAX);
+  const more = found.size - problems.length;
+  return { field, problems: more === 0 ? problems : [...problems, `and ${more} more like these`] };
 }
 
 /** Adds what one item of a list names; or says what is wrong with it. */
-function addItem(kind: FieldKind, item: string, hash: (values: number) => number, field: FieldValues): string | null {
+function addItem(kind: FieldKind, item: string, draw: Draw | null, field: FieldValues): string | null {
   if (kind === DAY_OF_MONTH && item.toUpperCase() === 'L') {
     field.lastDayOfMonth = true;
     return null;
@@ -160,6 +175,8 @@ function addItem(kind: FieldKind, item: string, hash: (values: number) => number
     const special = addWeekdayOfMonth(item, field);
     if (special !== undefined) return special;
   }
+  const mixed = rangeOfMonth(kind, item);
+  if (mixed !== null) return mixed;
   const parts = ITEM.exec(item)?.groups;
   if (parts === undefined || /^L-/i.test(item)) return notAnItem(kind, item);
   const range = parts['hash'] === undefined ? rangeOf(kind, item, parts) : hashRangeOf(kind, item, parts);
@@ -172,10 +189,14 @@ function addItem(kind: FieldKind, item: string, hash: (values: number) => number
   if (parts['hash'] === undefined) addRange(kind, field, { ...range, step: step ?? 1 });
   else {
     field.hashed = true;
-    const first = range.min + hash(Math.min(step ?? Infinity, range.max - range.min + 1));
-    addRange(kind, field, { min: first, max: step === null ? first : range.max, step: step ?? 1 });
+    addRange(kind, field, draw === null ? { ...range, step: 1 } : drawn(range, step, draw));
   }
   return null;
+}
+
+function drawn({ min, max }: Range, step: number | null, draw: Draw): CronRange {
+  const first = min + draw(Math.min(step ?? Infinity, max - min + 1));
+  return { min: first, max: step === null ? first : max, step: step ?? 1 };
 }
 
 function addRange(kind: FieldKind, field: FieldValues, range: CronRange): void {
@@ -197,7 +218,8 @@ function addWeekdayOfMonth(item: string, field: FieldValues): string | null | un
   }
   const nth = Number(nthText);
   if (nth < 1 || nth > 5) return `${item} counts to ${nth}; a month has a day of the week 1 to 5 times`;
-  field.nthDaysOfWeek.push({ dayOfWeek, nth });
+  const isKnown = field.nthDaysOfWeek.some((known) => known.dayOfWeek === dayOfWeek && known.nth === nth);
+  if (!isKnown) field.nthDaysOfWeek.push({ dayOfWeek, nth });
   return null;
 }
 
@@ -239,9 +261,12 @@ function hashRangeOf(
 
 function stepFault(kind: FieldKind, item: string, step: number, range: Range): string | null {
   if (step === 0) return `${item} has a step of 0; a step is 1 or more`;
-  if (step <= range.max - range.min) return null;
+  // Sunday is one day, though it has two numbers.
+  const widest = Math.min(range.max - range.min, kind === DAY_OF_WEEK ? 6 : Infinity);
+  if (step <= widest) return null;
+  const whole = range === kind ? 'the field' : 'its range';
   return (
-    `the step of ${item} is wider than ${range === kind ? 'the field' : 'its range'} (${range.min}-${range.max}) and would name ` +
+    `the step of ${item} is wider than ${whole} (${range.min}-${range.min + widest}) and would name ` +
     `one value only, for steps start anew in each ${NEXT_LARGER[kind.name] ?? ''}; name that value instead`
   );
 }
@@ -273,6 +298,16 @@ function notAnItem(kind: FieldKind, item: string): string {
   const meant = kind.names.find((name) => item.toLowerCase().startsWith(name));
   if (meant !== undefined && /^[a-z]+$/i.test(item)) return `${item} is not understood; did you mean ${meant}?`;
   return `${item} is not understood; it must be ${bounds(kind)}, a list 1,2, a range 1-5, or a step such as */${kind.name === 'day of week' ? 2 : 5}`;
+}
+
+/** Each half of `1-5L`, `1/2#1` and `15-L` is right by itself. */
+function rangeOfMonth(kind: FieldKind, item: string): string | null {
+  const [, sign] = (kind === DAY_OF_WEEK ? /(L|#\d+)(?:[-/]|$)/i : /(L)/i).exec(item) ?? [];
+  if (sign === undefined || !/[-/*?]/.test(item) || /^L-\d+$/i.test(item)) return null;
+  if (kind === DAY_OF_MONTH)
+    return `${item} is not understood: L goes with no range and no step; write a list, such as 15,L`;
+  if (kind !== DAY_OF_WEEK) return null;
+  return `${item} is not understood: ${sign} goes with no range and no step; write a list, such as 1${sign},2${sign}`;
 }
 
 function bounds({ min, max, names }: FieldKind): string {

@@ -1,4 +1,4 @@
-import { parseCron } from './cron-schedule.ts';
+import { readCron } from './cron-schedule.ts';
 import { SECOND_MS } from './limits.ts';
 import type { TimetableDefinition } from './schedule.ts';
 import type { EpochMs } from './time.ts';
@@ -13,7 +13,7 @@ export interface Timetable {
   readonly startOffsetMs: number;
 }
 
-/** @param scheduleId what H hashes. Throws Error on a definition that a validation would have refused. */
+/** @param scheduleId what H hashes. Throws Error on a definition that cannot be read, for example with a zone that is gone. */
 export function timetableOf(definition: TimetableDefinition, scheduleId: string): Timetable {
   const all = definition.cron === null ? intervalSlots(definition) : cronSlots(definition, definition.cron, scheduleId);
   const { startAt, endAt } = definition;
@@ -44,7 +44,7 @@ function cronSlots(
   cron: string,
   hashSeed: string,
 ): Timetable {
-  const parsed = parseCron(cron, {
+  const parsed = readCron(cron, {
     timeZone: timeZone ?? '',
     hashSeed,
     ...(onDstGap !== null && { onDstGap }),
