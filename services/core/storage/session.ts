@@ -49,6 +49,11 @@ type RequestClass = 'round' | 'plain' | 'read';
 
 /** Above the server's 2 s for a write; with the driver's 12 s one frozen node costs each call 12 s. */
 const READ_TIMEOUT_MS = 4 * SECOND_MS;
+/**
+ * A node that leaves more requests than this without an answer at a time is taken for dead. The driver's own 64 come together within
+ * seconds under high load only, and until then each request that a frozen node gets waits 4 s.
+ */
+const UNANSWERED_MAX = 8;
 const CONNECT_TIMEOUT_MS = 5 * SECOND_MS;
 const CONNECT_RETRY_FIRST_MS = 250;
 const CONNECT_RETRY_MAX_MS = 5 * SECOND_MS;
@@ -261,7 +266,11 @@ export function createDriver(
       ...portOptions(config.contactPoints),
       ...(options.schemaAgreementMaxS !== undefined && { maxSchemaAgreementWaitSeconds: options.schemaAgreementMaxS }),
     },
-    socketOptions: { readTimeout: options.readTimeoutMs ?? READ_TIMEOUT_MS, connectTimeout: CONNECT_TIMEOUT_MS },
+    socketOptions: {
+      readTimeout: options.readTimeoutMs ?? READ_TIMEOUT_MS,
+      connectTimeout: CONNECT_TIMEOUT_MS,
+      defunctReadTimeoutThreshold: UNANSWERED_MAX,
+    },
     queryOptions: LEVELS,
     policies: {
       loadBalancing,
