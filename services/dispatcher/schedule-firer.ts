@@ -171,7 +171,8 @@ export class ScheduleFirer {
       return { ...common, decision: { kind: 'not_run', slots: plan.slots, reason: plan.reason } };
     }
     const { slot, chosen } = plan;
-    const previous = row.lastJobId === null ? null : (jobs.get(row.lastJobId) ?? null);
+    const last = row.lastJobId === null ? undefined : jobs.get(row.lastJobId);
+    const previous = last === undefined ? null : await this.#parts.overlaps.lastToRun(last);
     const waiting = row.waiting.length === 0 ? [] : await this.#parts.overlaps.stillWaiting(row.waiting);
     const overlap = planOverlap(row, previous, waiting.length, chosen !== null);
     if (overlap.kind === 'leave_out') {
@@ -188,7 +189,7 @@ export class ScheduleFirer {
         startAt: startOf(row, timetable, slot),
         onOverlap: effectiveOverlap(row, chosen !== null),
         isOpen: this.#parts.gate.isOpen(row),
-        waitsFor: overlap.kind === 'wait' ? row.lastJobId : null,
+        waitsFor: overlap.kind === 'wait' ? (previous?.jobId ?? null) : null,
       },
     };
   }

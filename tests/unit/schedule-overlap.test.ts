@@ -241,6 +241,28 @@ describe('on_overlap queue', () => {
   });
 });
 
+describe('a slot whose last predecessor was cancelled while it waited', () => {
+  for (const onOverlap of ['queue', 'replace'] as const) {
+    it(`waits for the one before that, which runs: ${onOverlap}`, async () => {
+      const schedule = minutely({ onOverlap });
+      const world = new ScheduleWorld(START);
+      world.add(schedule);
+      await world.startDispatcher();
+      await runWithWorker(world, schedule, 100);
+      const [first, second] = world.occurrences(schedule);
+      assert.deepEqual([first!.status, second!.status], [JobStatus.running, JobStatus.scheduled]);
+      const finishedAt = world.clock.now();
+      world.stores.rows.set(second!.jobId, { ...second!, status: JobStatus.cancelled, finishedAt });
+      await runWithWorker(world, schedule, 60);
+      const third = world.occurrences(schedule)[2];
+      assert.deepEqual([third?.status, third?.waitsFor], [JobStatus.scheduled, first!.jobId]);
+      await world.end(world.occurrences(schedule)[0]!);
+      await runWithWorker(world, schedule, 10);
+      assert.deepEqual(slotsOf(running(world, schedule)), ['06:03:00']);
+    });
+  }
+});
+
 describe('on_overlap allow', () => {
   it('starts each at its time, whatever runs', async () => {
     const schedule = minutely({ onOverlap: 'allow' });

@@ -130,7 +130,7 @@ export type OverlapPlan =
   | { readonly kind: 'wait'; readonly replaces: boolean };
 
 /**
- * @param previous the occurrence run last; null: there is none any more. @param waiting how many wait for their predecessors.
+ * @param previous the occurrence that ran or waits last; null: there is none any more. @param waiting how many wait for their predecessors.
  * Where all missed slots are run, `skip` lets them wait for each other: it says that no two may run at once.
  */
 export function planOverlap(

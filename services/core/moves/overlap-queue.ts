@@ -32,19 +32,25 @@ export class OverlapQueue {
   }
 
   /** Whether the occurrence still has to wait. Throws StoreError. */
-  async isBlocked(row: JobRow): Promise<boolean> {
+  async isBlocked({ waitsFor }: JobRow): Promise<boolean> {
+    const before = waitsFor === null ? null : await this.#find(waitsFor);
+    const awaited = before === null ? null : await this.lastToRun(before);
+    return awaited !== null && !isTerminal(awaited.status);
+  }
+
+  /**
+   * Whose end the occurrence after this one has to wait for. One that never ran ended without its own turn, so what it waited
+   * for may still run. Null: that is gone by retention; it ended long ago. Throws StoreError.
+   */
+  async lastToRun(occurrence: JobRow): Promise<JobRow | null> {
     const seen = new Set<string>();
-    for (let jobId = row.waitsFor; jobId !== null && !seen.has(jobId);) {
-      seen.add(jobId);
-      const before: JobRow | undefined = (await this.#reader.read([jobId])).get(jobId);
-      // Gone by retention: it ended long ago.
-      if (before === undefined) return false;
-      if (!isTerminal(before.status)) return true;
-      // One that never ran ended without its own turn, so what it waited for may still run.
-      if (before.attempt > 0) return false;
-      jobId = before.waitsFor;
+    let row: JobRow | null = occurrence;
+    while (row !== null && isTerminal(row.status) && row.attempt === 0 && row.waitsFor !== null) {
+      if (seen.has(row.jobId)) break;
+      seen.add(row.jobId);
+      row = await this.#find(row.waitsFor);
     }
-    return false;
+    return row;
   }
 
   /** Its turn has come: due now, by the dispatcher, as any other job of its queue. Throws StoreError. */
@@ -63,6 +69,10 @@ export class OverlapQueue {
     return [];
   }
 
+  async #find(jobId: string): Promise<JobRow | null> {
+    return (await this.#reader.read([jobId])).get(jobId) ?? null;
+  }
+
   /**
    * A job has ended: starts the occurrence that waits for it, if there is one. Never rejects.
    * @param onOverlap the job's own; undefined: not known.
@@ -74,8 +84,8 @@ export class OverlapQueue {
       const schedule = (await this.#schedules.read([of.scheduleId])).get(of.scheduleId);
       const waiting = schedule?.waiting ?? [];
       const next = waiting[waiting.indexOf(jobId) + 1];
-      const row = next === undefined ? undefined : (await this.#reader.read([next])).get(next);
-      if (row !== undefined && waits(row) && !(await this.isBlocked(row))) await this.release(row);
+      const row = next === undefined ? null : await this.#find(next);
+      if (row !== null && waits(row) && !(await this.isBlocked(row))) await this.release(row);
     } catch (error) {
       this.#log.warn('the next occurrence could not be hurried; its timer will', {
         job_id: jobId,
