@@ -28,15 +28,15 @@ export interface ApplyOptions {
 const STATEMENT_TIMEOUT_MS = 30_000;
 /**
  * A schema statement answers only when all nodes agree. Six migrators at once on three loaded nodes take longer than the driver's
- * 10 s; the lock, renewed before each statement, outlasts it.
+ * 10 s.
  */
 const AGREEMENT_MAX_S = 60;
-/** Renewed before each statement; a migrator that died lets the next one in after so long. */
-const LOCK_TTL_S = 90;
+/** Renewed before each statement, and longer than one may take; a migrator that died lets the next one in after so long. */
+const LOCK_TTL_S = 180;
 const LOCK_POLL_MS = 500;
 /** Migrators that contend for the lock make each other's rounds time out. */
 const LOCK_TRIES_MAX = 10;
-const LOCK_WAIT_MAX_MS = 3 * LOCK_TTL_S * 1_000;
+const LOCK_WAIT_MAX_MS = 2 * LOCK_TTL_S * 1_000;
 
 const PLAIN = { prepare: true, isIdempotent: true, consistency: types.consistencies.localQuorum };
 const CONDITIONAL = {
@@ -62,9 +62,12 @@ export async function applySchema(target: SchemaTarget, options: ApplyOptions = 
         }
         await recordVersion(client, version);
       }
-      return pending.length;
-    } finally {
       await lock.release();
+      return pending.length;
+    } catch (error) {
+      // A statement without an answer may still run: nobody may send its like before the lock has lapsed.
+      if (!(error instanceof OpenStatementError)) await lock.release();
+      throw error;
     }
   });
 }
@@ -141,13 +144,17 @@ function fixedTableId(keyspace: string, table: string): string {
   return `${hash.slice(0, 8)}-${hash.slice(8, 12)}-5${hash.slice(13, 16)}-8${hash.slice(17, 20)}-${hash.slice(20, 32)}`;
 }
 
+/** Nobody knows whether the statement is done, or not all nodes do. */
+class OpenStatementError extends Error {}
+
 async function executeSchema(client: Client, statement: string): Promise<void> {
   const { info } = await client.execute(statement).catch((cause: unknown) => {
-    throw new Error(`${cause instanceof Error ? cause.message : String(cause)}\n  in: ${statement}`, { cause });
+    const Kind = toStoreError(cause, 'write').kind === 'unknown' ? OpenStatementError : Error;
+    throw new Kind(`${cause instanceof Error ? cause.message : String(cause)}\n  in: ${statement}`, { cause });
   });
   // The driver fills it in after waiting, but leaves it out of its types.
   if (!(info as { isSchemaInAgreement?: boolean }).isSchemaInAgreement) {
-    throw new Error(
+    throw new OpenStatementError(
       `the nodes do not agree on the schema after: ${statement.slice(0, 60)} ...\n` +
         'See nodetool describecluster; when all nodes are up and agree, apply again: it goes on where it stopped.',
     );

@@ -120,6 +120,7 @@ export class Reaper {
 
   /** A duty of the loop: what is past its retention goes, a few shards at a time, those that are the furthest behind first. */
   async sweep(): Promise<void> {
+    await this.#parts.retention.prepare();
     const behind = [...this.#owned.values()].sort((one, other) => other.retention.lagMs() - one.retention.lagMs());
     await Promise.all(
       Array.from({ length: SWEEPS_AT_ONCE }, async () => {

@@ -6,9 +6,16 @@ import { DAY_MS, MINUTE_MS, RETENTION_SLACK_MS, REWRITE_AHEAD_MS } from '../core
 import type { DeadlineEntry, DueEntry } from '../core/domain/operation.ts';
 import type { EpochMs } from '../core/domain/time.ts';
 import type { Clock } from '../core/ports/clock.ts';
-import type { StateReader } from '../core/ports/job-store.ts';
+import type { JobState, StateReader } from '../core/ports/job-store.ts';
 import type { Telemetry } from '../core/ports/telemetry.ts';
-import type { TimerPlace, TimerRange, TimerSpan, TimerStore } from '../core/ports/timer-store.ts';
+import type {
+  DroppedRows,
+  TimerMinute,
+  TimerPlace,
+  TimerRange,
+  TimerSpan,
+  TimerStore,
+} from '../core/ports/timer-store.ts';
 import type { QueueBook } from '../core/queues/queue-book.ts';
 import type { Rounds } from '../core/rounds/rounds.ts';
 import type { Timers } from '../core/timers/timers.ts';
@@ -18,7 +25,7 @@ export interface RetentionParts {
   readonly rounds: Rounds;
   readonly timers: Timers;
   readonly timerStore: TimerStore;
-  readonly book: Pick<QueueBook, 'retentionOf' | 'shortestRetentionDays'>;
+  readonly book: Pick<QueueBook, 'refresh' | 'retentionOf' | 'shortestRetentionDays'>;
   readonly clock: Clock;
   readonly telemetry: Telemetry;
 }
@@ -28,6 +35,8 @@ type Kept = Pick<JobRow, 'jobId' | 'queue' | 'status' | 'runAt' | 'finishedAt'>;
 
 /** Minutes of one table looked at in one pass: after a long outage the other shards have their turn in between. */
 const MINUTES_PER_PASS_MAX = 60;
+/** Each may be a round of its own, and leases that lapse want rounds too. */
+const REMOVED_AT_ONCE = 64;
 
 /** Removes jobs that have been over for as long as their queue keeps them (design section 8). */
 export class Retention {
@@ -50,6 +59,11 @@ export class Retention {
     return (this.#keptUntil(job) ?? Infinity) <= this.now();
   }
 
+  /** By the settings as they are now: a retention that was made longer must not be missed. Throws StoreError. */
+  async prepare(): Promise<void> {
+    await this.#parts.book.refresh();
+  }
+
   /**
    * Of a job that a deadline row names: its due row, which was left for lists, goes with it. Throws when a store does not answer, or
    * the outcome stayed open: it may be called again.
@@ -57,30 +71,45 @@ export class Retention {
   async remove(shard: number, job: Kept): Promise<void> {
     if (!(await this.#removeJob(job))) return;
     const place = { at: job.runAt, jobId: job.jobId };
-    const rows = { first: place, last: place };
-    await this.#parts.timerStore.dropDue({ shard, bucket: bucketOf(job.runAt), rows });
+    await this.#parts.timerStore.dropDue({ shard, bucket: bucketOf(job.runAt) }, [{ first: place, last: place }]);
   }
 
   /**
-   * Removes those of the jobs that may go, and gives each that stays a deadline row: at its own time, or, where that is not known yet,
-   * one that is swept when it is as old as these are now. Returns those whose row is to be left: lists find a job by its due row.
+   * Removes those of the jobs that may go, and sees to it that each that stays is found again. Returns, by their ids, those that stay.
    * The ids are those of any timer rows. Throws as remove does.
    */
-  async sweep({ shard, table, ids }: Swept): Promise<ReadonlySet<string>> {
+  async sweep({ shard, table, ids }: Swept): Promise<ReadonlyMap<string, JobState>> {
     const { reader, timers } = this.#parts;
     const jobs = await reader.readStates([...new Set(ids)].filter(isJobId));
-    const soon = this.now() + REWRITE_AHEAD_MS;
-    const again: DeadlineEntry[] = [];
-    await Promise.all(
-      Array.from(jobs.values(), async (job) => {
-        const { jobId } = job;
-        if (!this.isOver(job)) again.push({ jobId, shard, at: this.#keptUntil(job) ?? soon, publishedAt: null });
-        else if (table === 'deadlines') await this.remove(shard, job);
-        else await this.#removeJob(job);
-      }),
-    );
+    const [going, staying] = [new Map<string, JobState>(), new Map<string, JobState>()];
+    for (const [jobId, job] of jobs) (this.isOver(job) ? going : staying).set(jobId, job);
+    // In the order of their ids: jobs of a cohort share a round.
+    const inOrder = [...going.values()].sort((one, other) => (one.jobId < other.jobId ? -1 : 1));
+    for (let start = 0; start < inOrder.length; start += REMOVED_AT_ONCE) {
+      await Promise.all(
+        inOrder
+          .slice(start, start + REMOVED_AT_ONCE)
+          .map((job) => (table === 'due' ? this.#removeJob(job) : this.remove(shard, job))),
+      );
+    }
+    const again = [...staying.values()].flatMap((job): readonly DeadlineEntry[] => {
+      const at = this.#lookAgainAt(job);
+      return at === null ? [] : [{ jobId: job.jobId, shard, at, publishedAt: null }];
+    });
     if (again.length > 0) await timers.armDeadlines(again);
-    return new Set(table === 'due' ? again.map(({ jobId }) => jobId) : []);
+    return staying;
+  }
+
+  /**
+   * When a row that is swept must be followed by another. One that is over goes at its own time. One that waits for its queue may be
+   * known by its held row alone, which nobody sweeps. Any other has a timer ahead that is swept in its turn: one more would be
+   * followed by more of its own, and looked at beside it for as long as the job stays.
+   */
+  #lookAgainAt(job: JobState): EpochMs | null {
+    const keptUntil = this.#keptUntil(job);
+    if (keptUntil !== null) return keptUntil;
+    const maybeHeld = job.status === JobStatus.scheduled && job.waitsFor === null && job.runAt <= this.now();
+    return maybeHeld ? this.now() + REWRITE_AHEAD_MS : null;
   }
 
   /** One that was cancelled before its time is kept from that time on, as its idempotency key is. Null: it is not over. */
@@ -140,7 +169,7 @@ export class ShardRetention {
       table: 'due',
       read: (range) => timerStore.readDue(range),
       placeOf: ({ runAt, jobId }) => ({ at: runAt, jobId }),
-      drop: (span) => timerStore.dropDue(span),
+      drop: (minute, rows) => timerStore.dropDue(minute, rows),
       lookedAtTo: () => lookedAtTo().due,
       from: from.due,
       ...{ retention, shard },
@@ -149,7 +178,7 @@ export class ShardRetention {
       table: 'deadlines',
       read: (range) => timerStore.readDeadlines(range),
       placeOf: ({ at, jobId }) => ({ at, jobId }),
-      drop: (span) => timerStore.dropDeadlines(span),
+      drop: (minute, rows) => timerStore.dropDeadlines(minute, rows),
       lookedAtTo: () => lookedAtTo().deadlines,
       from: from.deadlines,
       ...{ retention, shard },
@@ -179,7 +208,7 @@ interface TableWalkParts<Row> {
   readonly table: 'due' | 'deadlines';
   readonly read: (range: TimerRange) => AsyncIterable<readonly Row[]>;
   readonly placeOf: (row: Row) => TimerPlace;
-  readonly drop: (span: TimerSpan) => Promise<void>;
+  readonly drop: (minute: TimerMinute, rows: DroppedRows) => Promise<void>;
   readonly lookedAtTo: () => EpochMs;
   readonly shard: number;
   readonly from: EpochMs;
@@ -219,17 +248,20 @@ class TableWalk<Row> {
     let going: { first: TimerPlace; last: TimerPlace } | undefined;
     for await (const page of read({ shard, bucket, from: bucket, to: bucketEnd(bucket) - 1 })) {
       const places = page.map(placeOf);
-      const left = await retention.sweep({ shard, table, ids: places.map(({ jobId }) => jobId) });
+      const staying = await retention.sweep({ shard, table, ids: places.map(({ jobId }) => jobId) });
+      const between: TimerSpan[] = [];
       for (const place of places) {
-        if (!left.has(place.jobId)) {
+        // Lists find a job by the due row of its present time.
+        if (table === 'deadlines' || staying.get(place.jobId)?.runAt !== place.at) {
           going = { first: going?.first ?? place, last: place };
           continue;
         }
-        if (going !== undefined) await drop({ shard, bucket, rows: going });
+        if (going !== undefined) between.push(going);
         going = undefined;
         isWhole = false;
       }
+      if (between.length > 0) await drop({ shard, bucket }, between);
     }
-    if (going !== undefined) await drop({ shard, bucket, rows: isWhole ? 'all' : going });
+    if (going !== undefined) await drop({ shard, bucket }, isWhole ? 'all' : [going]);
   }
 }

@@ -189,8 +189,7 @@ export class Settler implements Settles {
       if (row === null || decision.kind === 'done') return 'settled';
       switch (decision.kind) {
         case 'finished':
-          if (owesHistory(found, row)) collectFinished(found, row, finished);
-          return 'settled';
+          return await this.#settleOver(found, row, finished);
         case 'expire': {
           const moved = await this.#expire(row);
           if (moved.settled !== null) return moved.settled;

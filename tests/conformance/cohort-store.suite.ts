@@ -106,8 +106,8 @@ export function cohortStoreSuite(harness: () => CohortStoreHarness): void {
     for (const row of rows) await applies(create(row));
     const states = await harness().jobs.readStates([...rows.map(({ jobId }) => jobId), memberId(cohort, 9)]);
     assert.deepEqual(new Set(states.keys()), new Set(rows.map(({ jobId }) => jobId)));
-    for (const { jobId, queue, priority, status, runAt, finishedAt } of rows) {
-      assert.partialDeepStrictEqual(states.get(jobId), { queue, priority, status, runAt, finishedAt });
+    for (const { jobId, queue, priority, status, runAt, finishedAt, waitsFor } of rows) {
+      assert.partialDeepStrictEqual(states.get(jobId), { queue, priority, status, runAt, finishedAt, waitsFor });
     }
   });
 

@@ -5,7 +5,7 @@ import { bucketOf } from '../../services/core/domain/bucket.ts';
 import { memberId } from '../../services/core/domain/ids.ts';
 import { DAY_MS, MINUTE_MS } from '../../services/core/domain/limits.ts';
 import type { DeadlineEntry, DueEntry } from '../../services/core/domain/operation.ts';
-import type { CursorStore, TimerSpan, TimerStore } from '../../services/core/ports/timer-store.ts';
+import type { CursorStore, DroppedRows, TimerStore } from '../../services/core/ports/timer-store.ts';
 import { newCohort } from '../support/job-row.ts';
 
 export interface TimerStoreHarness {
@@ -144,9 +144,9 @@ export function timerStoreSuite(harness: () => TimerStoreHarness): void {
       );
     };
     for (const table of ['due', 'deadlines'] as const) {
-      const drop = (span: TimerSpan): Promise<void> =>
-        table === 'due' ? timers.dropDue(span) : timers.dropDeadlines(span);
       const [shard, other] = [newShard(), newShard()];
+      const drop = (rows: DroppedRows): Promise<void> =>
+        table === 'due' ? timers.dropDue({ shard, bucket }, rows) : timers.dropDeadlines({ shard, bucket }, rows);
       // Two of them at the same instant.
       const ids = Array.from({ length: 6 }, () => memberId(newCohort(), 0)).toSorted();
       const places = [1, 2, 2, 3, 4, 5].map((ms, index) => ({ at: bucket + ms, jobId: ids[index] ?? '' }));
@@ -155,12 +155,12 @@ export function timerStoreSuite(harness: () => TimerStoreHarness): void {
         else await timers.writeDeadlines(places.map((place) => ({ ...place, shard: each, publishedAt: null })));
       }
       const left = async (): Promise<string[]> => (await within(table, shard)).flat().map(({ jobId }) => jobId);
-      await drop({ shard, bucket, rows: { first: places[2]!, last: places[3]! } });
+      await drop([{ first: places[2]!, last: places[3]! }]);
       assert.deepEqual(await left(), [ids[0], ids[1], ids[4], ids[5]]);
-      await drop({ shard, bucket, rows: { first: places[5]!, last: places[5]! } });
-      assert.deepEqual(await left(), [ids[0], ids[1], ids[4]]);
-      await drop({ shard, bucket, rows: 'all' });
-      await drop({ shard, bucket, rows: 'all' });
+      await drop([0, 5].map((index) => ({ first: places[index]!, last: places[index]! })));
+      assert.deepEqual(await left(), [ids[1], ids[4]]);
+      await drop('all');
+      await drop('all');
       assert.deepEqual(await left(), []);
       assert.equal((await within(table, other)).flat().length, places.length);
     }
@@ -171,7 +171,7 @@ export function timerStoreSuite(harness: () => TimerStoreHarness): void {
     const runAt = BUCKET - 30 * DAY_MS;
     const late = due(shard, runAt, memberId(newCohort(), 0));
     await harness().timers.writeDue([late]);
-    await harness().timers.dropDue({ shard, bucket: runAt, rows: 'all' });
+    await harness().timers.dropDue({ shard, bucket: runAt }, 'all');
     assert.deepEqual(await dueRows(shard, runAt), [late]);
   });
 

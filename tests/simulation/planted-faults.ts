@@ -449,8 +449,8 @@ function bound(timers: TimerStore): TimerStore {
     writeDeadlines: (rows) => timers.writeDeadlines(rows),
     readDue: (range) => timers.readDue(range),
     readDeadlines: (range) => timers.readDeadlines(range),
-    dropDue: (span) => timers.dropDue(span),
-    dropDeadlines: (span) => timers.dropDeadlines(span),
+    dropDue: (minute, rows) => timers.dropDue(minute, rows),
+    dropDeadlines: (minute, rows) => timers.dropDeadlines(minute, rows),
   };
 }
 

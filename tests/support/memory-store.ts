@@ -50,9 +50,10 @@ import type { SettingsStore } from '../../services/core/ports/settings-store.ts'
 import { StoreError } from '../../services/core/ports/store-error.ts';
 import type {
   CursorStore,
+  DroppedRows,
   TimerPlace,
   TimerRange,
-  TimerSpan,
+  TimerMinute,
   TimerStore,
 } from '../../services/core/ports/timer-store.ts';
 import { MemorySchedules } from './memory-schedule-store.ts';
@@ -250,8 +251,9 @@ export class MemoryStores {
   };
 
   readonly timers: TimerStore = {
-    dropDue: (span) => this.#write('timers.dropDue', [span], () => this.due.drop(span)),
-    dropDeadlines: (span) => this.#write('timers.dropDeadlines', [span], () => this.deadlines.drop(span)),
+    dropDue: (minute, rows) => this.#write('timers.dropDue', [minute, rows], () => this.due.drop(minute, rows)),
+    dropDeadlines: (minute, rows) =>
+      this.#write('timers.dropDeadlines', [minute, rows], () => this.deadlines.drop(minute, rows)),
     writeDue: (rows) => this.#write('timers.writeDue', [rows], () => this.due.write(rows, this.#clock.now())),
     writeDeadlines: (rows) =>
       this.#write('timers.writeDeadlines', [rows], () => this.deadlines.write(rows, this.#clock.now())),
@@ -609,14 +611,15 @@ class TimerTable<Entry extends { readonly jobId: string; readonly shard: number 
     return at > from || (at === from && row.jobId > afterId);
   }
 
-  drop({ shard, bucket, rows }: TimerSpan): void {
+  drop({ shard, bucket }: TimerMinute, rows: DroppedRows): void {
     const key = `${shard} ${bucket}`;
     const entries = this.#partitions.get(key);
     if (entries === undefined) return;
     for (const [name, row] of entries) {
       const place = this.#placeOf(row);
       const isWithin =
-        rows === 'all' || (comparePlaces(place, rows.first) >= 0 && comparePlaces(place, rows.last) <= 0);
+        rows === 'all' ||
+        rows.some(({ first, last }) => comparePlaces(place, first) >= 0 && comparePlaces(place, last) <= 0);
       const isLate = (this.#writtenAt.get(row) ?? -Infinity) > bucketEnd(bucket) + DAY_MS;
       if (isWithin && !isLate) entries.delete(name);
     }

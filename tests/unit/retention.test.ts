@@ -5,7 +5,13 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { JobRow } from '../../services/core/domain/job.ts';
 import { JobStatus } from '../../services/core/domain/job-status.ts';
-import { DAY_MS, MINUTE_MS, RETENTION_SLACK_MS, SECOND_MS } from '../../services/core/domain/limits.ts';
+import {
+  DAY_MS,
+  MINUTE_MS,
+  RETENTION_SLACK_MS,
+  REWRITE_AHEAD_MS,
+  SECOND_MS,
+} from '../../services/core/domain/limits.ts';
 import { ShardRetention } from '../../services/reaper/retention.ts';
 import { Settler } from '../../services/reaper/settle.ts';
 import { coreBench, setQueue, type CoreBenchOptions } from '../support/core-bench.ts';
@@ -204,6 +210,54 @@ describe('retention', () => {
         assert.deepEqual([has(dead), dueRowsOf(dead)], [false, 0], `${method} ${kind}`);
       }
     }
+  });
+
+  it('gives another timer only to what would be lost from sight without', async () => {
+    const { put, parts, stores } = bench();
+    const live = (overrides: Partial<JobRow>): JobRow =>
+      jobRow(newCohort(), 0, { shard: SHARD, runAt: RUN_AT, ...overrides });
+    const jobs = {
+      later: live({ runAt: FAKE_START + 60 * DAY_MS }),
+      held: live({ runAt: FAKE_START - DAY_MS }),
+      waitsForAnother: live({ runAt: FAKE_START - DAY_MS, waitsFor: 'j_0123456789abc_00' }),
+      enqueued: live({ status: JobStatus.enqueued }),
+      running: live({ status: JobStatus.running, attempt: 1 }),
+      dead: over('dead'),
+    };
+    put(...Object.values(jobs));
+    stores.deadlines.remove(() => true);
+    const ids = Object.values(jobs).map(({ jobId }) => jobId);
+    const staying = await parts.retention.sweep({ shard: SHARD, table: 'deadlines', ids });
+    assert.deepEqual(new Set(staying.keys()), new Set(ids));
+    const lookedAt = stores.deadlines.all().map(({ jobId, at }) => [jobId, at]);
+    assert.deepEqual(lookedAt, [
+      [jobs.held.jobId, FAKE_START + REWRITE_AHEAD_MS],
+      [jobs.dead.jobId, ENDED_AT + 30 * DAY_MS],
+    ]);
+  });
+
+  it('leaves no due row of a time that the job no longer has', async () => {
+    const { put, pass, stores, dueRowsOf, timersOf } = bench();
+    const dead = over('dead', { runAt: RUN_AT + 2 * MINUTE_MS });
+    put(dead);
+    const { jobId, queue, priority } = dead;
+    for (const runAt of [RUN_AT, RUN_AT + MINUTE_MS]) {
+      stores.due.write([{ jobId, shard: SHARD, runAt, queue, priority, attempt: 0, direct: false }]);
+    }
+    await pass(7 * DAY_MS + LATE_MS + 2 * MINUTE_MS);
+    assert.equal(dueRowsOf(dead), 1);
+    await pass(31 * DAY_MS);
+    assert.equal(timersOf(dead), 0);
+  });
+
+  it('removes a job at its time, though what is over could not be read together just then', async () => {
+    const { put, has, pass, stores } = bench();
+    const dead = over('dead');
+    put(dead);
+    await pass(30 * DAY_MS - MINUTE_MS);
+    stores.failNext('jobs.readEnds', { kind: 'unavailable' });
+    await pass(2 * MINUTE_MS);
+    assert.equal(has(dead), false);
   });
 
   it('sweeps no minute that had no second look, however old it is', async () => {

@@ -45,8 +45,8 @@ export interface TermsReader {
   /** As JobReader.read, at LOCAL_QUORUM. Throws StoreError. */
   readTerms(jobIds: readonly string[]): Promise<ReadonlyMap<string, JobTerms>>;
 }
-/** Where a job stands, to be counted by: a tenth of the row's columns. */
-export type JobState = Pick<JobRow, 'jobId' | 'queue' | 'priority' | 'status' | 'runAt' | 'finishedAt'>;
+/** Where a job stands, to be counted and swept by: a tenth of the row's columns. */
+export type JobState = Pick<JobRow, 'jobId' | 'queue' | 'priority' | 'status' | 'runAt' | 'finishedAt' | 'waitsFor'>;
 
 export interface StateReader {
   /** As JobReader.read, at LOCAL_QUORUM. Throws StoreError. */

@@ -9,9 +9,9 @@ export interface TimerStore {
   /** Rows of one (shard, bucket) with from <= run_at <= to, in (run_at, job_id) order, page by page. Throws StoreError. */
   readDue(range: TimerRange): AsyncIterable<readonly DueEntry[]>;
   readDeadlines(range: TimerRange): AsyncIterable<readonly DeadlineEntry[]>;
-  /** Takes rows away for ever; those written later than a day after their minute stay. Throws StoreError. */
-  dropDue(span: TimerSpan): Promise<void>;
-  dropDeadlines(span: TimerSpan): Promise<void>;
+  /** Takes rows of one minute away for ever; those written later than a day after it stay. Throws StoreError. */
+  dropDue(minute: TimerMinute, rows: DroppedRows): Promise<void>;
+  dropDeadlines(minute: TimerMinute, rows: DroppedRows): Promise<void>;
 }
 
 /** Where a row stands in its minute. */
@@ -20,12 +20,18 @@ export interface TimerPlace {
   readonly jobId: string;
 }
 
-export interface TimerSpan {
+export interface TimerMinute {
   readonly shard: number;
   readonly bucket: EpochMs;
-  /** Both inclusive. */
-  readonly rows: 'all' | { readonly first: TimerPlace; readonly last: TimerPlace };
 }
+
+/** Both inclusive. */
+export interface TimerSpan {
+  readonly first: TimerPlace;
+  readonly last: TimerPlace;
+}
+
+export type DroppedRows = 'all' | readonly TimerSpan[];
 
 export interface TimerRange {
   readonly shard: number;

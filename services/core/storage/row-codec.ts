@@ -88,7 +88,9 @@ export const TERMS_COLUMNS: readonly string[] = [
 ];
 
 /** The columns of JobState. */
-export const STATE_COLUMNS: readonly string[] = ['job_id', 'queue', 'priority', 'status', 'run_at', 'finished_at'];
+export const STATE_COLUMNS: readonly string[] = [
+  ...['job_id', 'queue', 'priority', 'status', 'run_at', 'finished_at', 'waits_for'],
+];
 
 export function decodeState(row: Row): JobState {
   return {
@@ -98,6 +100,7 @@ export function decodeState(row: Row): JobState {
     status: text(row, 'status') as JobStatus,
     runAt: time(row, 'run_at'),
     finishedAt: timeOrNull(row, 'finished_at'),
+    waitsFor: textOrNull(row, 'waits_for'),
   };
 }
 

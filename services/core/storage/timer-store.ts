@@ -40,8 +40,8 @@ export function createTimerStore(session: Session): TimerStore {
     readDue: (range) => readRows({ session, quiet: quietDue, range, statement: readDue(range), decode: decodeDue }),
     readDeadlines: (range) =>
       readRows({ session, quiet: quietDeadlines, range, statement: readDeadlines(range), decode: decodeDeadline }),
-    dropDue: (span) => session.write([dropDue(span)]),
-    dropDeadlines: (span) => session.write([dropDeadlines(span)]),
+    dropDue: (minute, rows) => session.write(dropDue(minute, rows)),
+    dropDeadlines: (minute, rows) => session.write(dropDeadlines(minute, rows)),
   };
 }
 

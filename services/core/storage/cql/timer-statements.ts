@@ -2,7 +2,7 @@ import type { DeadlineEntry, DueEntry } from '../../domain/operation.ts';
 import { bucketEnd, bucketOf } from '../../domain/bucket.ts';
 import { DAY_MS } from '../../domain/limits.ts';
 import type { EpochMs } from '../../domain/time.ts';
-import type { CursorRole, TimerRange, TimerSpan } from '../../ports/timer-store.ts';
+import type { CursorRole, DroppedRows, TimerMinute, TimerRange } from '../../ports/timer-store.ts';
 import { timestamp } from '../row-codec.ts';
 import type { Bound } from '../statement.ts';
 
@@ -112,19 +112,25 @@ export function findDeadlines(shards: readonly number[], range: Span): Bound {
   return { cql: FIND_DEADLINES, values: spanValues(shards, range) };
 }
 
-export function dropDue(span: TimerSpan): Bound {
-  return { cql: span.rows === 'all' ? DROP_DUE_MINUTE : DROP_DUE_ROWS, values: dropValues(span) };
+export function dropDue(minute: TimerMinute, rows: DroppedRows): readonly Bound[] {
+  return drops({ minute: DROP_DUE_MINUTE, rows: DROP_DUE_ROWS }, minute, rows);
 }
 
-export function dropDeadlines(span: TimerSpan): Bound {
-  return { cql: span.rows === 'all' ? DROP_DEADLINE_MINUTE : DROP_DEADLINE_ROWS, values: dropValues(span) };
+export function dropDeadlines(minute: TimerMinute, rows: DroppedRows): readonly Bound[] {
+  return drops({ minute: DROP_DEADLINE_MINUTE, rows: DROP_DEADLINE_ROWS }, minute, rows);
 }
 
-function dropValues({ shard, bucket, rows }: TimerSpan): unknown[] {
-  const minute = [(bucketEnd(bucket) + DAY_MS) * MICROS_PER_MS, shard, timestamp(bucket)];
-  if (rows === 'all') return minute;
-  const { first, last } = rows;
-  return [...minute, timestamp(first.at), first.jobId, timestamp(last.at), last.jobId];
+function drops(
+  cql: { readonly minute: string; readonly rows: string },
+  { shard, bucket }: TimerMinute,
+  rows: DroppedRows,
+): readonly Bound[] {
+  const values = [(bucketEnd(bucket) + DAY_MS) * MICROS_PER_MS, shard, timestamp(bucket)];
+  if (rows === 'all') return [{ cql: cql.minute, values }];
+  return rows.map(({ first, last }) => ({
+    cql: cql.rows,
+    values: [...values, timestamp(first.at), first.jobId, timestamp(last.at), last.jobId],
+  }));
 }
 
 export function saveCursor(role: CursorRole, shard: number, position: EpochMs): Bound {
