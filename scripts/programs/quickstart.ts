@@ -139,6 +139,11 @@ async function describe(ports: Ports, servers: Servers, services: readonly Servi
     `NATS        ${servers.nats?.contactPoint ?? ''}`,
     `logs        ${STATE_DIR}/*/*.log`,
     '',
+    'For the tools in another shell:',
+    `  export PUNCTUAL_API_URL=http://${ADDRESS}:${ports.api.number}`,
+    `  export PUNCTUAL_NATS_SERVERS=${servers.nats?.contactPoint ?? ''}`,
+    `  export PUNCTUAL_CASSANDRA_CONTACT_POINTS=${servers.cassandra?.contactPoint ?? ''}`,
+    '',
   ].join('\n');
 }
 

@@ -56,8 +56,10 @@ export async function runCli([name = '--help', ...words]: readonly string[], str
   } catch (error) {
     if (error instanceof UsageError) return complain(error.message);
     if (!(error instanceof RefusedError) && !(error instanceof UnansweredError)) throw error;
-    errors.write(`punctual: ${error.message}\n`);
-    return error instanceof RefusedError ? ExitCode.refused : ExitCode.unreachable;
+    const isRefused = error instanceof RefusedError;
+    const hint = isRefused ? '' : '\n  another address is given by --api or PUNCTUAL_API_URL';
+    errors.write(`punctual: ${error.message}${hint}\n`);
+    return isRefused ? ExitCode.refused : ExitCode.unreachable;
   }
 }
 

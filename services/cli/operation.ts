@@ -173,7 +173,9 @@ function operationText(operation: Operation): string {
 }
 
 function dryRunText({ matched, refused, complete, reached, samples }: DryRun): string {
-  const count = complete ? `${matched} match` : `at least ${matched} match (counted up to ${reached ?? ''})`;
+  const count = complete
+    ? `${matched} match`
+    : `at least ${matched} match (not all is counted: up to ${reached ?? ''}, narrow the window for the rest)`;
   const rest = refused === 0 ? '' : `; ${refused} more cannot be changed so`;
   if (samples.length === 0) return `${count}${rest}\n`;
   const rows = samples.map((job) => [job.job_id, job.status, job.run_at, job.attempt, job.last_error]);

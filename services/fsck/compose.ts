@@ -30,7 +30,12 @@ export async function composeFsck(
 ): Promise<FsckTools> {
   const giveUp = new AbortController();
   const stopWaiting = clock.after(CONNECT_MAX_MS, () => {
-    giveUp.abort(new Error(`Cassandra did not answer for ${CONNECT_MAX_MS / SECOND_MS} s`));
+    const at = config.cassandra.contactPoints.join(', ');
+    giveUp.abort(
+      new Error(
+        `Cassandra did not answer at ${at} for ${CONNECT_MAX_MS / SECOND_MS} s (PUNCTUAL_CASSANDRA_CONTACT_POINTS)`,
+      ),
+    );
   });
   const session = await openSession(config.cassandra, { telemetry: NO_TELEMETRY, clock, log, signal: giveUp.signal });
   stopWaiting();

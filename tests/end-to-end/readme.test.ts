@@ -79,10 +79,10 @@ describe('the README', () => {
     const JOB_ID = await createJob(cluster.apiUrl, { queue: 'emails', delay_s: 60 });
     const cancel = BLOCKS.find(({ text: body }) => body.includes('-X DELETE'))?.text ?? '';
     assert.match(await run(cancel, { JOB_ID }), /"status":"cancelled"/);
-    const audit = BLOCKS.find(({ text: body }) => body.includes('| cqlsh'))?.text ?? '';
+    const audit = BLOCKS.find(({ text: body }) => body.includes('| $CQLSH'))?.text ?? '';
     const [host = '', port = ''] = (cluster.environment['PUNCTUAL_CASSANDRA_CONTACT_POINTS'] ?? '').split(':');
     const cqlsh = `${await installCqlsh(silent)} ${host} ${port}`;
-    const history = await run(audit.replace('| cqlsh', `| ${cqlsh}`), { JOB_ID });
+    const history = await run(audit.replace('$CQLSH', cqlsh), { JOB_ID });
     assert.match(history, new RegExp(`job_id +\\| ${JOB_ID}`));
     assert.match(history, /status +\| cancelled/);
   });

@@ -193,7 +193,10 @@ describe('punctual operation', () => {
     assert.deepEqual(api.asked.operations, []);
     api.override({ dryRun: async () => ok({ matched: 9, refused: 2, reached: FAKE_START, samples: [] }) });
     const cut = await run(api, ...words);
-    assert.match(cut.output, /^at least 9 match \(counted up to 2026-[^)]+\); 2 more cannot be changed so$/m);
+    assert.match(
+      cut.output,
+      /^at least 9 match \(not all is counted: up to 2026-[^)]+\); 2 more cannot be changed so$/m,
+    );
   });
 
   it('waits for its end', async (test) => {
