@@ -4,6 +4,7 @@ import { OVERLAP_FIRST_LOOK_MS, SCHEDULE_READ_FRESH_MS, SECOND_MS } from '../cor
 import { runOf, startOf, type SlotDecision } from '../core/domain/occurrence.ts';
 import {
   effectiveOverlap,
+  isCatchUp,
   planOverlap,
   planSlot,
   stateAfter,
@@ -170,11 +171,12 @@ export class ScheduleFirer {
     if (plan.kind === 'leave_out') {
       return { ...common, decision: { kind: 'not_run', slots: plan.slots, reason: plan.reason } };
     }
-    const { slot, chosen } = plan;
+    const { slot } = plan;
+    const catchesUp = isCatchUp(plan, this.#parts.clock.now());
     const last = row.lastJobId === null ? undefined : jobs.get(row.lastJobId);
     const previous = last === undefined ? null : await this.#parts.overlaps.lastToRun(last);
     const waiting = row.waiting.length === 0 ? [] : await this.#parts.overlaps.stillWaiting(row.waiting);
-    const overlap = planOverlap(row, previous, waiting.length, chosen !== null);
+    const overlap = planOverlap(row, previous, waiting.length, catchesUp);
     if (overlap.kind === 'leave_out') {
       const slots = { from: slot, to: slot };
       return { ...common, waiting, decision: { kind: 'not_run', slots, reason: overlap.reason } };
@@ -187,7 +189,7 @@ export class ScheduleFirer {
         kind: 'run',
         slot,
         startAt: startOf(row, timetable, slot),
-        onOverlap: effectiveOverlap(row, chosen !== null),
+        onOverlap: effectiveOverlap(row, catchesUp),
         isOpen: this.#parts.gate.isOpen(row),
         waitsFor: overlap.kind === 'wait' ? (previous?.jobId ?? null) : null,
       },

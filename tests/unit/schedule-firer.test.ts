@@ -359,6 +359,30 @@ describe('an outage', () => {
     assert.deepEqual(order, ['2026-11-15T06:20:00Z', '2026-11-15T06:40:00Z', '2026-11-15T07:00:00Z']);
   });
 
+  it('of half a minute ends so, too: its slots are late, though none was missed', async () => {
+    const schedule = minutely({
+      onMissed: 'run_all',
+      onOverlap: 'skip',
+      cron: '*/5 * * * * *',
+      nextRunAt: START + 5 * SECOND_MS,
+    });
+    const world = await worldOf(schedule);
+    world.startReaper();
+    world.pass(40 * SECOND_MS);
+    const late: string[] = [];
+    for (let step = 0; step < 30; step += 1) {
+      await world.run(1);
+      const running = world.occurrences(schedule).filter(({ status }) => status === JobStatus.enqueued);
+      assert.ok(running.length <= 1);
+      for (const occurrence of running) {
+        late.push(occurrence.jobId.split('@')[1]!.slice(11, 19));
+        await world.end(occurrence);
+      }
+    }
+    const expected = Array.from({ length: 5 }, (_, index) => iso(START + (index + 1) * 5 * SECOND_MS).slice(11, 19));
+    assert.deepEqual(late.slice(0, expected.length), expected);
+  });
+
   it('is decided by whoever comes first, though another comes in the middle of it', async () => {
     const schedule = minutely({ onMissed: 'run_once', onOverlap: 'allow' });
     const world = new ScheduleWorld(START);

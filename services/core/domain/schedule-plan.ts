@@ -122,6 +122,11 @@ function lastBefore(timetable: Timetable, before: EpochMs, slot: EpochMs): Epoch
   return Math.max(slot, timetable.previous(before) ?? slot);
 }
 
+/** Whether a slot that is run makes good for an outage: it was missed, or is late by more than a dispatcher's own pace. */
+export function isCatchUp({ slot, chosen }: { slot: EpochMs; chosen: SlotRange | null }, now: EpochMs): boolean {
+  return chosen !== null || now - slot > LATE_IN_OUTAGE_MS;
+}
+
 /** What on_overlap says of a slot that is to be run. */
 export type OverlapPlan =
   | { readonly kind: 'run' }
@@ -131,16 +136,17 @@ export type OverlapPlan =
 
 /**
  * @param previous the occurrence that ran or waits last; null: there is none any more. @param waiting how many wait for their predecessors.
- * Where all missed slots are run, `skip` lets them wait for each other: it says that no two may run at once.
+ * @param catchesUp whether the slot is run late, because of an outage: where all of those are run, `skip` lets them wait for each other.
+ * It says that no two may run at once, not that one that nobody could start in time is left out.
  */
 export function planOverlap(
   row: ScheduleRow,
   previous: JobRow | null,
   waiting: number,
-  isChosen: boolean,
+  catchesUp: boolean,
 ): OverlapPlan {
   if (previous === null || isTerminal(previous.status)) return { kind: 'run' };
-  const onOverlap = effectiveOverlap(row, isChosen);
+  const onOverlap = effectiveOverlap(row, catchesUp);
   switch (onOverlap) {
     case OnOverlap.allow:
       return { kind: 'run' };
@@ -149,7 +155,7 @@ export function planOverlap(
     case OnOverlap.replace:
       return { kind: 'wait', replaces: true };
     case OnOverlap.queue: {
-      const most = isChosen ? Math.max(OVERLAP_WAITING_MAX, row.missedLimit) : OVERLAP_WAITING_MAX;
+      const most = catchesUp ? Math.max(OVERLAP_WAITING_MAX, row.missedLimit) : OVERLAP_WAITING_MAX;
       return waiting < most
         ? { kind: 'wait', replaces: false }
         : { kind: 'leave_out', reason: NotRunReason.overlapFull };
@@ -158,8 +164,8 @@ export function planOverlap(
 }
 
 /** The on_overlap that an occurrence goes by. */
-export function effectiveOverlap({ onOverlap, onMissed }: ScheduleRow, isChosen: boolean): OnOverlap {
-  const runsAll = isChosen && onMissed === OnMissed.runAll;
+export function effectiveOverlap({ onOverlap, onMissed }: ScheduleRow, catchesUp: boolean): OnOverlap {
+  const runsAll = catchesUp && onMissed === OnMissed.runAll;
   return runsAll && onOverlap === OnOverlap.skip ? OnOverlap.queue : onOverlap;
 }
 
