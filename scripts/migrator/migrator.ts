@@ -62,11 +62,12 @@ export async function applySchema(target: SchemaTarget, options: ApplyOptions = 
         }
         await recordVersion(client, version);
       }
-      await lock.release();
+      // Where it fails, it lapses.
+      await lock.release().catch(() => undefined);
       return pending.length;
     } catch (error) {
       // A statement without an answer may still run: nobody may send its like before the lock has lapsed.
-      if (!(error instanceof OpenStatementError)) await lock.release();
+      if (!(error instanceof OpenStatementError)) await lock.release().catch(() => undefined);
       throw error;
     }
   });

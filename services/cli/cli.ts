@@ -27,7 +27,7 @@ export interface Streams {
   readonly errors: Output;
 }
 
-/** Answers go to the output, everything else to the errors. Rejects only for our own faults. */
+/** Answers go to the output, and with --json faults, too; everything else to the errors. Rejects only for our own faults. */
 export async function runCli([name = '--help', ...words]: readonly string[], streams: Streams): Promise<ExitCode> {
   const { output, errors } = streams;
   const complain = (message: string): ExitCode => {
@@ -54,13 +54,26 @@ export async function runCli([name = '--help', ...words]: readonly string[], str
   try {
     return await command.run(words, output);
   } catch (error) {
-    if (error instanceof UsageError) return complain(error.message);
-    if (!(error instanceof RefusedError) && !(error instanceof UnansweredError)) throw error;
-    const isRefused = error instanceof RefusedError;
-    const hint = isRefused ? '' : '\n  another address is given by --api or PUNCTUAL_API_URL';
-    errors.write(`punctual: ${error.message}${hint}\n`);
-    return isRefused ? ExitCode.refused : ExitCode.unreachable;
+    const code = exitCodeOf(error);
+    if (code === null || !(error instanceof Error)) throw error;
+    const { message } = error;
+    if (words.includes('--json')) {
+      const problem = error instanceof RefusedError ? { problem: error.problem } : {};
+      output.write(`${JSON.stringify({ error: message, ...problem })}\n`);
+      return code;
+    }
+    if (code === ExitCode.usage) return complain(message);
+    const hint = code === ExitCode.unreachable ? '\n  another address is given by --api or PUNCTUAL_API_URL' : '';
+    errors.write(`punctual: ${message}${hint}\n`);
+    return code;
   }
+}
+
+/** Null: a fault of our own. */
+function exitCodeOf(error: unknown): ExitCode | null {
+  if (error instanceof UsageError) return ExitCode.usage;
+  if (error instanceof RefusedError) return ExitCode.refused;
+  return error instanceof UnansweredError ? ExitCode.unreachable : null;
 }
 
 function help(commands: readonly Command[]): string {

@@ -32,7 +32,7 @@ export async function composeReaper(context: ServiceContext, lay: LayFoundation 
     foundation;
 
   const retention = new Retention({
-    ...{ rounds, timers, clock, telemetry },
+    ...{ rounds, timers, overlaps, clock, telemetry },
     reader: stores.jobs,
     timerStore: stores.timers,
     book: foundation.queueBook,
@@ -129,6 +129,7 @@ export async function composeReaper(context: ServiceContext, lay: LayFoundation 
   context.onStop('operations', () => operations.stop());
   context.onStop('duties', async () => {
     unwatch();
+    reaper.stop();
     await Promise.all(loops.map((loop) => loop.stop()));
   });
   return { schemaVersion: foundation.schemaVersion };

@@ -80,6 +80,7 @@ export class Reaper {
   readonly #awaited = new Set<number>();
   readonly #rowPool = new RowPool(ROWS_POOL_MAX);
   readonly #settledRows = new SettledRows();
+  #isStopping = false;
 
   constructor(parts: ReaperParts) {
     this.#parts = parts;
@@ -118,6 +119,11 @@ export class Reaper {
     }
   }
 
+  /** A sweep under way ends with the minute at hand. */
+  stop(): void {
+    this.#isStopping = true;
+  }
+
   /** A duty of the loop: what is past its retention goes, a few shards at a time, those that are the furthest behind first. */
   async sweep(): Promise<void> {
     await this.#parts.retention.prepare();
@@ -134,9 +140,8 @@ export class Reaper {
   async #sweepShard(owned: OwnedShard): Promise<void> {
     const { holds, log } = this.#parts;
     const { shard, retention } = owned;
-    if (!holds(shard)) return;
     try {
-      await retention.runOnce();
+      await retention.runOnce(() => !this.#isStopping && holds(shard));
       const { due, deadlines } = retention.positions();
       await this.#save(owned, 'due_retention', due);
       await this.#save(owned, 'deadline_retention', deadlines);

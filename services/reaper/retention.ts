@@ -5,6 +5,7 @@ import { isTerminal, JobStatus } from '../core/domain/job-status.ts';
 import { DAY_MS, MINUTE_MS, RETENTION_SLACK_MS, REWRITE_AHEAD_MS } from '../core/domain/limits.ts';
 import type { DeadlineEntry, DueEntry } from '../core/domain/operation.ts';
 import type { EpochMs } from '../core/domain/time.ts';
+import type { OverlapQueue } from '../core/moves/overlap-queue.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { JobState, StateReader } from '../core/ports/job-store.ts';
 import type { Telemetry } from '../core/ports/telemetry.ts';
@@ -24,6 +25,7 @@ export interface RetentionParts {
   readonly reader: StateReader;
   readonly rounds: Rounds;
   readonly timers: Timers;
+  readonly overlaps: Pick<OverlapQueue, 'isBlocked'>;
   readonly timerStore: TimerStore;
   readonly book: Pick<QueueBook, 'refresh' | 'retentionOf' | 'shortestRetentionDays'>;
   readonly clock: Clock;
@@ -31,7 +33,8 @@ export interface RetentionParts {
 }
 
 /** What retention asks of a job. */
-type Kept = Pick<JobRow, 'jobId' | 'queue' | 'status' | 'runAt' | 'finishedAt'>;
+type Kept = Pick<JobRow, 'jobId' | 'queue' | 'status' | 'runAt' | 'finishedAt' | 'waitsFor'>;
+type Over = Kept & { readonly finishedAt: EpochMs };
 
 /** Minutes of one table looked at in one pass: after a long outage the other shards have their turn in between. */
 const MINUTES_PER_PASS_MAX = 60;
@@ -55,7 +58,7 @@ export class Retention {
     return this.#parts.clock.now();
   }
 
-  isOver(job: Kept): boolean {
+  isOver(job: Kept): job is Over {
     return (this.#keptUntil(job) ?? Infinity) <= this.now();
   }
 
@@ -65,31 +68,40 @@ export class Retention {
   }
 
   /**
-   * Of a job that a deadline row names: its due row, which was left for lists, goes with it. Throws when a store does not answer, or
-   * the outcome stayed open: it may be called again.
+   * With its due row, which was left for lists. An occurrence that never ran stays while what it waited for has not ended: the one after
+   * it waits for that. Throws when a store does not answer, or the outcome stayed open: it may be called again.
    */
-  async remove(shard: number, job: Kept): Promise<void> {
-    if (!(await this.#removeJob(job))) return;
+  async remove(shard: number, job: Over): Promise<void> {
+    if (await this.#isLink(shard, job)) return;
+    // First: once the job is gone nobody finds it again.
     const place = { at: job.runAt, jobId: job.jobId };
     await this.#parts.timerStore.dropDue({ shard, bucket: bucketOf(job.runAt) }, [{ first: place, last: place }]);
+    await this.#removeJob(job);
   }
 
   /**
    * Removes those of the jobs that may go, and sees to it that each that stays is found again. Returns, by their ids, those that stay.
    * The ids are those of any timer rows. Throws as remove does.
    */
-  async sweep({ shard, table, ids }: Swept): Promise<ReadonlyMap<string, JobState>> {
+  async sweep({ shard, table, bucket, ids }: Swept): Promise<ReadonlyMap<string, JobState>> {
     const { reader, timers } = this.#parts;
     const jobs = await reader.readStates([...new Set(ids)].filter(isJobId));
-    const [going, staying] = [new Map<string, JobState>(), new Map<string, JobState>()];
-    for (const [jobId, job] of jobs) (this.isOver(job) ? going : staying).set(jobId, job);
+    const staying = new Map<string, JobState>();
+    const going: (JobState & Over)[] = [];
+    for (const [jobId, job] of jobs) {
+      if (this.isOver(job)) going.push(job);
+      else staying.set(jobId, job);
+    }
     // In the order of their ids: jobs of a cohort share a round.
-    const inOrder = [...going.values()].sort((one, other) => (one.jobId < other.jobId ? -1 : 1));
-    for (let start = 0; start < inOrder.length; start += REMOVED_AT_ONCE) {
+    going.sort((one, other) => (one.jobId < other.jobId ? -1 : 1));
+    for (let start = 0; start < going.length; start += REMOVED_AT_ONCE) {
       await Promise.all(
-        inOrder
-          .slice(start, start + REMOVED_AT_ONCE)
-          .map((job) => (table === 'due' ? this.#removeJob(job) : this.remove(shard, job))),
+        going.slice(start, start + REMOVED_AT_ONCE).map(async (job) => {
+          // Its due row goes with this minute.
+          const isHere = table === 'due' && bucketOf(job.runAt) === bucket;
+          if (!isHere) await this.remove(shard, job);
+          else if (!(await this.#isLink(shard, job))) await this.#removeJob(job);
+        }),
       );
     }
     const again = [...staying.values()].flatMap((job): readonly DeadlineEntry[] => {
@@ -98,6 +110,14 @@ export class Retention {
     });
     if (again.length > 0) await timers.armDeadlines(again);
     return staying;
+  }
+
+  /** It is looked at again a day later then. */
+  async #isLink(shard: number, job: Over): Promise<boolean> {
+    const { overlaps, timers } = this.#parts;
+    if (job.waitsFor === null || !(await overlaps.isBlocked(job))) return false;
+    await timers.armDeadlines([{ jobId: job.jobId, shard, at: this.now() + DAY_MS, publishedAt: null }]);
+    return true;
   }
 
   /**
@@ -119,16 +139,16 @@ export class Retention {
     return Math.max(finishedAt, runAt) + (status === JobStatus.dead ? deadDays : finishedDays) * DAY_MS;
   }
 
-  /** False: it is there still, and another, such as one that was replayed, whose timers are its own. */
-  async #removeJob({ jobId, queue, status, finishedAt }: Kept): Promise<boolean> {
+  async #removeJob({ jobId, queue, status, finishedAt }: Over): Promise<void> {
     const { rounds, telemetry } = this.#parts;
-    const outcome = await rounds.submit({ edge: 'remove', jobId, expect: { status, finishedAt: finishedAt ?? 0 } });
+    const outcome = await rounds.submit({ edge: 'remove', jobId, expect: { status, finishedAt } });
     switch (outcome.kind) {
       case 'applied':
         telemetry.count('punctual_jobs_removed_total', { queue });
-        return true;
+        return;
       case 'lost':
-        return outcome.row === null;
+        // Gone, or another by now, such as one that was replayed, whose timers are its own.
+        return;
       case 'unknown':
       case 'not_written':
         throw new Error(`${jobId} could not be removed: ${outcome.kind}`, { cause: outcome.cause });
@@ -140,6 +160,8 @@ export class Retention {
 interface Swept {
   readonly shard: number;
   readonly table: 'due' | 'deadlines';
+  /** Their minute. */
+  readonly bucket: EpochMs;
   readonly ids: Iterable<string>;
 }
 
@@ -185,10 +207,13 @@ export class ShardRetention {
     });
   }
 
-  /** Sweeps the minutes that are old enough, an hour of them at most. Throws as Retention#sweep does, and goes on there next time. */
-  async runOnce(): Promise<void> {
-    await this.#due.runOnce();
-    await this.#deadlines.runOnce();
+  /**
+   * Sweeps the minutes that are old enough, an hour of them at most. Throws as Retention#sweep does, and goes on there next time.
+   * @param mayGoOn asked before each minute.
+   */
+  async runOnce(mayGoOn: () => boolean): Promise<void> {
+    await this.#due.runOnce(mayGoOn);
+    await this.#deadlines.runOnce(mayGoOn);
   }
 
   /** All rows before them are swept. */
@@ -224,8 +249,8 @@ class TableWalk<Row> {
     this.#next = bucketOf(parts.from);
   }
 
-  async runOnce(): Promise<void> {
-    for (let minutes = 0; minutes < MINUTES_PER_PASS_MAX && this.#isRipe(); minutes += 1) {
+  async runOnce(mayGoOn: () => boolean): Promise<void> {
+    for (let minutes = 0; minutes < MINUTES_PER_PASS_MAX && this.#isRipe() && mayGoOn(); minutes += 1) {
       await this.#sweepMinute(this.#next);
       this.#next += MINUTE_MS;
     }
@@ -248,7 +273,7 @@ class TableWalk<Row> {
     let going: { first: TimerPlace; last: TimerPlace } | undefined;
     for await (const page of read({ shard, bucket, from: bucket, to: bucketEnd(bucket) - 1 })) {
       const places = page.map(placeOf);
-      const staying = await retention.sweep({ shard, table, ids: places.map(({ jobId }) => jobId) });
+      const staying = await retention.sweep({ shard, table, bucket, ids: places.map(({ jobId }) => jobId) });
       const between: TimerSpan[] = [];
       for (const place of places) {
         // Lists find a job by the due row of its present time.

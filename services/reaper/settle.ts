@@ -59,7 +59,7 @@ export interface SettlerParts {
   readonly canceller: WaitingCanceller;
   readonly unqueuer: JobUnqueuer;
   readonly heldStore: Pick<HeldStore, 'standing'>;
-  readonly retention: Pick<Retention, 'isOver' | 'remove'>;
+  readonly retention: Pick<Retention, 'prepare' | 'isOver' | 'remove'>;
   readonly history: HistoryStore;
   readonly publisher: ReadyPublisher;
   readonly queue: ReadyQueue;
@@ -97,7 +97,7 @@ export class Settler implements Settles {
   }
 
   async #settleJobs(found: readonly Found[]): Promise<readonly Settled[]> {
-    const { history, heldStore, queue, log } = this.#parts;
+    const { history, heldStore, retention, queue, log } = this.#parts;
     const jobIds = [...new Set(found.map((row) => row.jobId))];
     const over = await this.#readOver(jobIds);
     const rows = await this.#read(jobIds.filter((jobId) => !over.has(jobId)));
@@ -108,14 +108,17 @@ export class Settler implements Settles {
       return row?.status === JobStatus.scheduled ? [passedOver(each, row)] : [];
     });
     const held = new HeldLookup(heldStore, overdue);
+    let prepared: Promise<void> | undefined;
+    const prepareRemoval = (): Promise<void> => (prepared ??= retention.prepare());
+    const batch: Batch = { finished, ages, held, prepareRemoval };
     const results = await Promise.all(
       found.map(async (each) => {
         const end = over.get(each.jobId);
-        if (end !== undefined) return this.#settleOver(each, end, finished);
+        if (end !== undefined) return this.#settleOver(each, end, batch);
         const row = rows.get(each.jobId);
         if (row === undefined) return this.#again();
         try {
-          return await this.#settleOne(each, row, { finished, ages, held });
+          return await this.#settleOne(each, row, batch);
         } catch (error) {
           log.warn('a job could not be settled; trying again', { job_id: each.jobId, error: String(error) });
           return this.#again();
@@ -133,13 +136,15 @@ export class Settler implements Settles {
   }
 
   /** By the deadline row that stands at the end of its retention it goes; before, its history is written, maybe once more. */
-  async #settleOver(found: Found, end: JobEnd, finished: Map<Found, FinishedJob>): Promise<Settled> {
+  async #settleOver(found: Found, end: JobEnd, { finished, prepareRemoval }: Batch): Promise<Settled> {
     const { retention, log } = this.#parts;
     if (found.table === 'deadlines' && retention.isOver(end)) {
       try {
-        await retention.remove(found.shard, end);
+        await prepareRemoval();
+        if (retention.isOver(end)) await retention.remove(found.shard, end);
       } catch (error) {
-        log.warn('a job past its retention could not be removed; trying again', { error: String(error) });
+        const fields = { job_id: end.jobId, error: String(error) };
+        log.warn('a job past its retention could not be removed; trying again', fields);
         return this.#again();
       }
     } else if (owesHistory(found, end)) collectFinished(found, end, finished);
@@ -181,7 +186,8 @@ export class Settler implements Settles {
     return rows;
   }
 
-  async #settleOne(found: Found, read: JobRow | null, { finished, ages, held }: Batch): Promise<Settled> {
+  async #settleOne(found: Found, read: JobRow | null, batch: Batch): Promise<Settled> {
+    const { ages, held } = batch;
     let row = read;
     for (let looks = 0; looks < LOOKS_MAX; looks += 1) {
       const now = this.#parts.clock.now();
@@ -189,7 +195,7 @@ export class Settler implements Settles {
       if (row === null || decision.kind === 'done') return 'settled';
       switch (decision.kind) {
         case 'finished':
-          return await this.#settleOver(found, row, finished);
+          return await this.#settleOver(found, row, batch);
         case 'expire': {
           const moved = await this.#expire(row);
           if (moved.settled !== null) return moved.settled;
@@ -338,6 +344,8 @@ interface Batch {
   readonly finished: Map<Found, FinishedJob>;
   readonly ages: OldestMessages;
   readonly held: HeldLookup;
+  /** Once for all of them. */
+  readonly prepareRemoval: () => Promise<void>;
 }
 
 type Moved = { readonly settled: Settled } | { readonly settled: null; readonly row: JobRow | null };

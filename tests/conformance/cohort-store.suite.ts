@@ -50,7 +50,7 @@ const TERMS: readonly (keyof JobTerms)[] = [
 
 const ENDS: readonly (keyof JobEnd)[] = [
   ...(['jobId', 'queue', 'priority', 'status', 'attempt', 'runAt', 'scheduledFor', 'finishedAt'] as const),
-  ...(['starts', 'ends'] as const),
+  ...(['waitsFor', 'starts', 'ends'] as const),
 ];
 
 const FAILED: AttemptEnd = { endedAt: Date.parse('2026-11-15T06:00:05.005Z'), outcome: 'failed', error: 'boom' };

@@ -82,6 +82,12 @@ describe('punctual job', () => {
     assert.match(output, /^2 +lease_expired +worker-2 +2026-11-15T06:00:01\.011Z +2026-11-15T06:00:01\.016Z +-$/m);
     const byKey = await run(api, 'job', 'get', '--key', 'order-17', '--json');
     assert.equal(byKey.code, ExitCode.refused, 'the key is of another owner');
+    const fault = JSON.parse(byKey.output) as { error: string; problem: { status: number; code: string } };
+    assert.deepEqual([fault.problem.status, fault.problem.code], [404, 'job_not_found']);
+    assert.ok(fault.error.includes('job_not_found'));
+    const wrong = await run(api, 'job', 'create', 'mails', '--label', 'x', '--json');
+    assert.equal(wrong.code, ExitCode.usage);
+    assert.match((JSON.parse(wrong.output) as { error: string }).error, /label/);
     assert.equal(((await run(api, 'job', 'get', row.jobId, '--json')).json as { job_id: string }).job_id, row.jobId);
   });
 

@@ -5,6 +5,7 @@ import { before, describe, it } from 'node:test';
 import { bucketEnd, bucketOf } from '../../services/core/domain/bucket.ts';
 import type { JobRow } from '../../services/core/domain/job.ts';
 import { DAY_MS, MINUTE_MS, RETENTION_SLACK_MS, ROUND_MAX_ROWS, SECOND_MS } from '../../services/core/domain/limits.ts';
+import { OverlapQueue } from '../../services/core/moves/overlap-queue.ts';
 import { QueueBook } from '../../services/core/queues/queue-book.ts';
 import { Rounds } from '../../services/core/rounds/rounds.ts';
 import { systemClock } from '../../services/core/runtime/system-clock.ts';
@@ -14,7 +15,7 @@ import { Timers } from '../../services/core/timers/timers.ts';
 import { Retention, ShardRetention } from '../../services/reaper/retention.ts';
 import { testSession } from '../support/cassandra.ts';
 import { jobRow, newCohort } from '../support/job-row.ts';
-import { silentTelemetry as telemetry } from '../support/silent-telemetry.ts';
+import { silentLog, silentTelemetry as telemetry } from '../support/silent-telemetry.ts';
 import { suiteCleanup } from '../support/suite-cleanup.ts';
 
 const SHARD = 7;
@@ -41,6 +42,7 @@ describe('a minute of long ago', () => {
     const rounds = new Rounds({ store: stores.cohorts, reader, clock, telemetry });
     const hints = { send: () => undefined, listen: () => () => undefined };
     const timers = new Timers({ store: timerStore, hints, clock });
+    const overlaps = new OverlapQueue({ reader, schedules: stores.schedules, timers, clock, log: silentLog });
 
     const bucket = bucketOf(clock.now()) - MINUTE_MS;
     const runAt = bucket + 20 * SECOND_MS;
@@ -72,7 +74,7 @@ describe('a minute of long ago', () => {
 
     const walk = new ShardRetention({
       ...{ timerStore, shard: SHARD },
-      retention: new Retention({ reader, rounds, timers, timerStore, book, clock, telemetry }),
+      retention: new Retention({ reader, rounds, timers, overlaps, timerStore, book, clock, telemetry }),
       from: { due: bucket, deadlines: bucket },
       lookedAtTo: () => ({ due: Infinity, deadlines: Infinity }),
     });
@@ -88,10 +90,10 @@ describe('a minute of long ago', () => {
     };
 
     aheadMs = 7 * DAY_MS + RETENTION_SLACK_MS - MINUTE_MS;
-    await walk.runOnce();
+    await walk.runOnce(() => true);
     assert.equal((await left()).get('succeeded')?.length, COHORTS * (ROUND_MAX_ROWS - 1));
     aheadMs += 3 * MINUTE_MS;
-    await walk.runOnce();
+    await walk.runOnce(() => true);
     assert.deepEqual(
       [...(await left())].map(([status, rows]) => [status, rows.length]),
       [['dead', COHORTS]],

@@ -146,6 +146,7 @@ export function coreBench(options: CoreBenchOptions = {}) {
         reader,
         rounds,
         timers,
+        overlaps,
         timerStore: stores.timers,
         book: queueBook,
         clock,

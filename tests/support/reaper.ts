@@ -51,6 +51,7 @@ export function makeReaper(parts: {
     reader,
     rounds,
     timers,
+    overlaps,
     timerStore: stores.timers,
     book: queueBook,
     clock,

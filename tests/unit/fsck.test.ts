@@ -6,7 +6,7 @@ import { Damage, type Finding } from '../../services/core/domain/fsck.ts';
 import { occurrenceId, shardOf } from '../../services/core/domain/ids.ts';
 import type { JobRow } from '../../services/core/domain/job.ts';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, SHARDS_DEFAULT } from '../../services/core/domain/limits.ts';
-import { RETENTION_DEFAULT, type Retention } from '../../services/core/domain/queue-settings.ts';
+import { RETENTION_DEFAULT, type RetentionTerms } from '../../services/core/domain/queue-settings.ts';
 import { wakeUpRow } from '../../services/core/domain/schedule-plan.ts';
 import { finishedJobOf } from '../../services/core/ports/history-store.ts';
 import { Fsck, type FsckOptions, type FsckReport } from '../../services/core/fsck/fsck.ts';
@@ -22,7 +22,7 @@ import { scheduleRow } from '../support/schedule-row.ts';
 const COHORT = 'j_0123456789abc';
 const SCHEDULES = 's_0123456789abc';
 const SHARD = 3;
-const RETENTIONS: Readonly<Record<string, Retention>> = {
+const RETENTIONS: Readonly<Record<string, RetentionTerms>> = {
   brief: { finishedDays: 1, deadDays: 1 },
   long: { finishedDays: 30, deadDays: 30 },
   grave: { finishedDays: 1, deadDays: 30 },

@@ -48,7 +48,7 @@ function bench(options: CoreBenchOptions = {}) {
   const sweep = async (): Promise<void> => {
     for (let before = -1; before !== retention.lagMs();) {
       before = retention.lagMs();
-      await clock.until(retention.runOnce()).catch(() => (before = -1));
+      await clock.until(retention.runOnce(() => true)).catch(() => (before = -1));
     }
   };
   return {
@@ -206,7 +206,10 @@ describe('retention', () => {
         stores.failNext(method, { kind });
         await pass(LATE_MS);
         assert.deepEqual([has(done), dueRowsOf(done), has(dead)], [false, 0, true], `${method} ${kind}`);
-        await pass(DAY_MS);
+        await pass(DAY_MS - LATE_MS - MINUTE_MS);
+        stores.failNext(method, { kind });
+        await pass(LATE_MS);
+        await pass(MINUTE_MS);
         assert.deepEqual([has(dead), dueRowsOf(dead)], [false, 0], `${method} ${kind}`);
       }
     }
@@ -227,7 +230,7 @@ describe('retention', () => {
     put(...Object.values(jobs));
     stores.deadlines.remove(() => true);
     const ids = Object.values(jobs).map(({ jobId }) => jobId);
-    const staying = await parts.retention.sweep({ shard: SHARD, table: 'deadlines', ids });
+    const staying = await parts.retention.sweep({ shard: SHARD, table: 'deadlines', bucket: FAKE_START, ids });
     assert.deepEqual(new Set(staying.keys()), new Set(ids));
     const lookedAt = stores.deadlines.all().map(({ jobId, at }) => [jobId, at]);
     assert.deepEqual(lookedAt, [
@@ -258,6 +261,35 @@ describe('retention', () => {
     stores.failNext('jobs.readEnds', { kind: 'unavailable' });
     await pass(2 * MINUTE_MS);
     assert.equal(has(dead), false);
+  });
+
+  it('keeps an occurrence that never ran while what it waited for has not ended', async () => {
+    const { put, has, pass, stores, clock } = bench();
+    const running = jobRow(newCohort(), 0, { shard: SHARD, runAt: RUN_AT, status: JobStatus.running, attempt: 1 });
+    const link = over('cancelled', { waitsFor: running.jobId });
+    put(running, link);
+    await pass(12 * DAY_MS);
+    assert.equal(has(link), true);
+    stores.rows.set(running.jobId, { ...running, status: JobStatus.succeeded, finishedAt: clock.now() });
+    await pass(DAY_MS + MINUTE_MS);
+    assert.equal(has(link), false);
+  });
+
+  it('ends with the minute at hand where it may not go on', async () => {
+    const { put, has, parts, stores, clock } = bench();
+    const [one, later] = [over('succeeded'), over('succeeded', { runAt: RUN_AT + 2 * MINUTE_MS })];
+    put(one, later);
+    const walk = new ShardRetention({
+      ...{ retention: parts.retention, timerStore: stores.timers, shard: SHARD },
+      from: { due: FAKE_START, deadlines: FAKE_START },
+      lookedAtTo: () => ({ due: Infinity, deadlines: Infinity }),
+    });
+    await clock.advance(8 * DAY_MS);
+    let minutes = 0;
+    await walk.runOnce(() => (minutes += 1) <= 2);
+    assert.deepEqual([has(one), has(later)], [false, true]);
+    await walk.runOnce(() => true);
+    assert.equal(has(later), false);
   });
 
   it('sweeps no minute that had no second look, however old it is', async () => {

@@ -4,7 +4,7 @@ import type { JobRow } from './job.ts';
 import { isTerminal, JobStatus, Outcome } from './job-status.ts';
 import { ATTEMPTS_KEPT, DAY_MS, REWRITE_AHEAD_MS } from './limits.ts';
 import type { DeadlineEntry, DueEntry } from './operation.ts';
-import type { Retention } from './queue-settings.ts';
+import type { RetentionTerms } from './queue-settings.ts';
 import { wakeUpAt, wakeUpRow } from './schedule-plan.ts';
 import type { ScheduleRow } from './schedule.ts';
 import type { EpochMs } from './time.ts';
@@ -121,19 +121,27 @@ export function repairOfSchedule(row: ScheduleRow, now: EpochMs): Repair {
 }
 
 /** Rows are kept for their queue's retention; near its end nobody can tell whether one is gone or was never written. */
-const RETENTION_SLACK_MS = DAY_MS;
+const RECORD_SLACK_MS = DAY_MS;
 
 function isKept(at: EpochMs | null, days: number, now: EpochMs): boolean {
-  return at !== null && at > now - (days * DAY_MS - RETENTION_SLACK_MS);
+  return at !== null && at > now - (days * DAY_MS - RECORD_SLACK_MS);
 }
 
 /** Whether the end of the job must stand in job_history, if no timer will still see to it. */
-export function owesRecord({ status, finishedAt }: CheckedJob, { finishedDays }: Retention, now: EpochMs): boolean {
+export function owesRecord(
+  { status, finishedAt }: CheckedJob,
+  { finishedDays }: RetentionTerms,
+  now: EpochMs,
+): boolean {
   return isTerminal(status) && isKept(finishedAt, finishedDays, now);
 }
 
 /** Whether a dead letter must stand for the job: it is written before the job dies. */
-export function owesDeadLetter({ status, finishedAt }: CheckedJob, { deadDays }: Retention, now: EpochMs): boolean {
+export function owesDeadLetter(
+  { status, finishedAt }: CheckedJob,
+  { deadDays }: RetentionTerms,
+  now: EpochMs,
+): boolean {
   return status === JobStatus.dead && isKept(finishedAt, deadDays, now);
 }
 
@@ -196,7 +204,7 @@ export function endedEarly(row: ScheduleRow, timetable: Timetable, now: EpochMs)
 /** The occurrences that a schedule names and that must be there still, however they ended. */
 export function namedOccurrences(
   { lastSlot, lastJobId }: ScheduleRow,
-  { finishedDays, deadDays }: Retention,
+  { finishedDays, deadDays }: RetentionTerms,
   now: EpochMs,
 ): readonly string[] {
   return lastJobId !== null && isKept(lastSlot, Math.min(finishedDays, deadDays), now) ? [lastJobId] : [];

@@ -126,19 +126,19 @@ export function readyMaxOf({ readyMax }: QueueSettings): number {
 }
 
 /** How long what has ended is kept, counted from its end. */
-export interface Retention {
+export interface RetentionTerms {
   /** Jobs that succeeded or were cancelled, and the history of all. */
   readonly finishedDays: number;
   /** Dead jobs and their letters. */
   readonly deadDays: number;
 }
 
-export const RETENTION_DEFAULT: Retention = {
+export const RETENTION_DEFAULT: RetentionTerms = {
   finishedDays: RETENTION_DEFAULT_DAYS,
   deadDays: DEAD_RETENTION_DEFAULT_DAYS,
 };
 
-export function retentionOf({ retentionDays, deadRetentionDays }: QueueSettings): Retention {
+export function retentionOf({ retentionDays, deadRetentionDays }: QueueSettings): RetentionTerms {
   return {
     finishedDays: retentionDays ?? RETENTION_DEFAULT.finishedDays,
     deadDays: deadRetentionDays ?? RETENTION_DEFAULT.deadDays,

@@ -16,7 +16,7 @@ import {
   type CheckedJob,
   type Finding,
 } from '../domain/fsck.ts';
-import type { Retention } from '../domain/queue-settings.ts';
+import type { RetentionTerms } from '../domain/queue-settings.ts';
 import type { ScheduleRow } from '../domain/schedule.ts';
 import { timetableOf } from '../domain/timetable.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -28,7 +28,7 @@ export interface ExaminerParts {
   readonly search: TimerSearch;
   readonly clock: Clock;
   readonly shards: number;
-  readonly retentionOf: (queue: string) => Retention;
+  readonly retentionOf: (queue: string) => RetentionTerms;
 }
 
 const NO_TIMER = 'no due, held or deadline row will still be read';

@@ -10,7 +10,7 @@ import {
   FSCK_SAMPLES,
   SLEEP_MAX_MS,
 } from '../domain/limits.ts';
-import type { Retention } from '../domain/queue-settings.ts';
+import type { RetentionTerms } from '../domain/queue-settings.ts';
 import type { ScheduleRow } from '../domain/schedule.ts';
 import { elapsedMs, type EpochMs, type Moment } from '../domain/time.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -36,7 +36,7 @@ export interface FsckParts {
   readonly shards: number;
   readonly clusterStartedAt: EpochMs;
   /** By the queues' settings as they are when fsck begins. */
-  readonly retentionOf: (queue: string) => Retention;
+  readonly retentionOf: (queue: string) => RetentionTerms;
   /** Told of each part of a table that is read. */
   readonly onProgress?: (progress: FsckProgress) => void;
 }

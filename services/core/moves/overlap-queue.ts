@@ -32,7 +32,7 @@ export class OverlapQueue {
   }
 
   /** Whether the occurrence still has to wait. Throws StoreError. */
-  async isBlocked({ waitsFor }: JobRow): Promise<boolean> {
+  async isBlocked({ waitsFor }: Pick<JobRow, 'waitsFor'>): Promise<boolean> {
     const before = waitsFor === null ? null : await this.#find(waitsFor);
     const awaited = before === null ? null : await this.lastToRun(before);
     return awaited !== null && !isTerminal(awaited.status);
@@ -40,7 +40,7 @@ export class OverlapQueue {
 
   /**
    * Whose end the occurrence after this one has to wait for. One that never ran ended without its own turn, so what it waited
-   * for may still run. Null: that is gone by retention; it ended long ago. Throws StoreError.
+   * for may still run. Null: that is gone by retention, hence ended long ago. Throws StoreError.
    */
   async lastToRun(occurrence: JobRow): Promise<JobRow | null> {
     const seen = new Set<string>();

@@ -33,7 +33,17 @@ export type JobTerms = Pick<
 /** What the history keeps of a job once it is over: a fifth of the row's columns, and no payload. */
 export type JobEnd = Pick<
   JobRow,
-  'jobId' | 'queue' | 'priority' | 'status' | 'attempt' | 'runAt' | 'scheduledFor' | 'finishedAt' | 'starts' | 'ends'
+  | 'jobId'
+  | 'queue'
+  | 'priority'
+  | 'status'
+  | 'attempt'
+  | 'runAt'
+  | 'scheduledFor'
+  | 'finishedAt'
+  | 'waitsFor'
+  | 'starts'
+  | 'ends'
 >;
 
 export interface EndsReader {

@@ -4,7 +4,7 @@ import {
   RETENTION_DEFAULT,
   retentionOf,
   type QueueSettings,
-  type Retention,
+  type RetentionTerms,
 } from '../domain/queue-settings.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { QueueStore } from '../ports/queue-store.ts';
@@ -17,6 +17,7 @@ export class QueueBook {
   readonly #store: QueueStore;
   readonly #clock: Clock;
   #settings: ReadonlyMap<string, QueueSettings> = new Map();
+  #shortestDays = shortestOf([]);
   #readAfter: string | null = null;
 
   constructor(parts: { store: QueueStore; clock: Clock }) {
@@ -31,6 +32,7 @@ export class QueueBook {
     if (lastChange === this.#readAfter) return;
     const settings = await this.#store.readAll();
     this.#settings = new Map(settings.map((each) => [each.queue, each]));
+    this.#shortestDays = shortestOf(settings.map(retentionOf));
     this.#readAfter = lastChange;
   }
 
@@ -38,15 +40,13 @@ export class QueueBook {
     return this.#settings.get(queue) ?? defaultSettings(queue);
   }
 
-  retentionOf(queue: string): Retention {
+  retentionOf(queue: string): RetentionTerms {
     return retentionOf(this.settingsOf(queue));
   }
 
   /** What ended less than this ago is kept, whatever its queue and its end. */
   shortestRetentionDays(): number {
-    const configured = [...this.#settings.values()].map(retentionOf);
-    const days = [RETENTION_DEFAULT, ...configured].flatMap(({ finishedDays, deadDays }) => [finishedDays, deadDays]);
-    return Math.min(...days);
+    return this.#shortestDays;
   }
 
   /** How many queues are configured. */
@@ -58,4 +58,12 @@ export class QueueBook {
     const settings = this.#settings.get(queue);
     return settings !== undefined && isPaused(settings, this.#clock.now());
   }
+}
+
+/** Of the defaults as well: most queues have nothing else. */
+function shortestOf(configured: readonly RetentionTerms[]): number {
+  return [RETENTION_DEFAULT, ...configured].reduce(
+    (least, { finishedDays, deadDays }) => Math.min(least, finishedDays, deadDays),
+    Infinity,
+  );
 }

@@ -1,6 +1,6 @@
 import { dayOf, historyStripe, hourOf } from '../domain/bucket.ts';
 import { DAY_MS, RETENTION_MAX_DAYS, SECOND_MS } from '../domain/limits.ts';
-import type { Retention } from '../domain/queue-settings.ts';
+import type { RetentionTerms } from '../domain/queue-settings.ts';
 import type { DeadLetter, FinishedJob, HistoryStore } from '../ports/history-store.ts';
 import {
   type DeadLetterQueue,
@@ -20,7 +20,7 @@ const NAMED_MAX = 10_000;
 const NAME_KEPT_DAYS = RETENTION_MAX_DAYS + 1;
 
 /** @param retentionOf what a queue's settings say when its rows are written. */
-export function createHistoryStore(session: Session, retentionOf: (queue: string) => Retention): HistoryStore {
+export function createHistoryStore(session: Session, retentionOf: (queue: string) => RetentionTerms): HistoryStore {
   const finished = new PartitionWriter<FinishedJob>(
     (row) => `${row.queue} ${hourOf(row.finishedAt)} ${historyStripe(row.jobId)}`,
     (rows) => session.write(rows.map((row) => writeFinished(row, seconds(retentionOf(row.queue).finishedDays)))),

@@ -107,7 +107,7 @@ export function decodeState(row: Row): JobState {
 /** The columns of JobEnd. */
 export const END_COLUMNS: readonly string[] = [
   ...['job_id', 'queue', 'priority', 'status', 'attempt', 'run_at', 'scheduled_for', 'finished_at'],
-  ...['starts', 'ends'],
+  ...['waits_for', 'starts', 'ends'],
 ];
 
 export function decodeJobEnd(row: Row): JobEnd {
@@ -120,6 +120,7 @@ export function decodeJobEnd(row: Row): JobEnd {
     runAt: time(row, 'run_at'),
     scheduledFor: time(row, 'scheduled_for'),
     finishedAt: timeOrNull(row, 'finished_at'),
+    waitsFor: textOrNull(row, 'waits_for'),
     starts: mapValues(new Map(entries<number, StoredStart>(row, 'starts')), decodeStart),
     ends: mapValues(new Map(entries<number, StoredEnd>(row, 'ends')), decodeEnd),
   };

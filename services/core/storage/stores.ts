@@ -1,5 +1,5 @@
 import { DEAD_RETENTION_DEFAULT_DAYS } from '../domain/limits.ts';
-import { RETENTION_DEFAULT, type Retention } from '../domain/queue-settings.ts';
+import { RETENTION_DEFAULT, type RetentionTerms } from '../domain/queue-settings.ts';
 import type { AuditLog } from '../ports/audit-log.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { HeldStore } from '../ports/held-store.ts';
@@ -59,7 +59,7 @@ export interface StoresParts {
   readonly clock: Clock;
   /** Where there is one already: whoever tells `retentionOf` reads the settings there. */
   readonly queues?: QueueStore;
-  readonly retentionOf?: (queue: string) => Retention;
+  readonly retentionOf?: (queue: string) => RetentionTerms;
 }
 
 /** One of each per process: rows of one partition are grouped inside a store. */
