@@ -50,8 +50,8 @@ describe('a session', () => {
     assert.deepEqual(await create(job), { applied: true });
   });
 
-  it('keeps history and dead letters for as long as their queue says', async () => {
-    const client = await testDriver(cleanup, target);
+  it('keeps history and dead letters for as long as their queue says', async (test) => {
+    const client = await testDriver(test, target);
     const { history } = createStores(session, {
       clock: systemClock,
       retentionOf: (queue) => (queue === 'short' ? { finishedDays: 1, deadDays: 2 } : RETENTION_DEFAULT),
