@@ -270,8 +270,11 @@ describe('the exit code of punctual job', () => {
   it('is 1 for a refusal, which is told', async (test) => {
     const { api, row } = await apiWithJob(test);
     api.override({ replayJob: async () => refused({ code: 'job_not_changeable', detail: 'Only a dead job can.' }) });
-    const { code, output, errors } = await run(api, 'job', 'replay', row.jobId, '--json');
+    const { code, output, errors } = await run(api, 'job', 'replay', row.jobId);
     assert.deepEqual([code, output, errors], [1, '', 'punctual: 409 job_not_changeable: Only a dead job can.\n']);
+    const asJson = await run(api, 'job', 'replay', row.jobId, '--json');
+    assert.deepEqual([asJson.code, asJson.errors], [1, '']);
+    assert.partialDeepStrictEqual(JSON.parse(asJson.output), { problem: { status: 409, code: 'job_not_changeable' } });
     const wrong = await run(api, 'job', 'create', 'Mails');
     assert.equal(wrong.code, 1);
     assert.match(wrong.errors, /queue: must be 1 to 64 of a-z/);
