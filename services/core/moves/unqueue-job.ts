@@ -22,11 +22,12 @@ export class JobUnqueuer {
 
   /** Lost where the job does not wait any more. Throws StoreError when the timer could not be written; nothing changed then. */
   async unqueue(
-    job: Pick<JobRow, 'jobId' | 'shard' | 'queue' | 'priority' | 'attempt' | 'runAt'>,
+    job: Pick<JobRow, 'jobId' | 'shard' | 'queue' | 'priority' | 'attempt' | 'runAt' | 'enqueuedAt'>,
   ): Promise<RoundOutcome> {
     // By then every dispatcher knows of the pause, and holds the row without a look at the job, which may still be enqueued.
-    // Never before its run_at, which a clock ahead of ours may have judged: a row before it matches nothing (rule 4).
-    const at = Math.max(job.runAt, this.#clock.now() + QUEUE_SETTINGS_EVERY_MS);
+    // Counted from whoever's clock is ahead: a row before its run_at matches nothing (rule 4), and one at its run_at is the row that
+    // the dispatcher has handled already.
+    const at = Math.max(job.runAt, job.enqueuedAt ?? 0, this.#clock.now()) + QUEUE_SETTINGS_EVERY_MS;
     const armed = await this.#timers.armDue([dueEntryOf(job, at)]);
     const outcome = await this.#rounds.submit({ edge: 'unqueue', jobId: job.jobId, attempt: job.attempt });
     if (outcome.kind === 'not_written') return outcome;
