@@ -70,12 +70,16 @@ export class Retention {
   /**
    * With its due row, which was left for lists. An occurrence that never ran stays while what it waited for has not ended: the one after
    * it waits for that. Throws when a store does not answer, or the outcome stayed open: it may be called again.
+   * @param sweptMinute whose due rows the caller drops together.
    */
-  async remove(shard: number, job: Over): Promise<void> {
+  async remove(shard: number, job: Over, sweptMinute: EpochMs | null = null): Promise<void> {
     if (await this.#isLink(shard, job)) return;
-    // First: once the job is gone nobody finds it again.
-    const place = { at: job.runAt, jobId: job.jobId };
-    await this.#parts.timerStore.dropDue({ shard, bucket: bucketOf(job.runAt) }, [{ first: place, last: place }]);
+    const bucket = bucketOf(job.runAt);
+    if (bucket !== sweptMinute) {
+      // First: once the job is gone nobody finds it again.
+      const place = { at: job.runAt, jobId: job.jobId };
+      await this.#parts.timerStore.dropDue({ shard, bucket }, [{ first: place, last: place }]);
+    }
     await this.#removeJob(job);
   }
 
@@ -95,14 +99,8 @@ export class Retention {
     // In the order of their ids: jobs of a cohort share a round.
     going.sort((one, other) => (one.jobId < other.jobId ? -1 : 1));
     for (let start = 0; start < going.length; start += REMOVED_AT_ONCE) {
-      await Promise.all(
-        going.slice(start, start + REMOVED_AT_ONCE).map(async (job) => {
-          // Its due row goes with this minute.
-          const isHere = table === 'due' && bucketOf(job.runAt) === bucket;
-          if (!isHere) await this.remove(shard, job);
-          else if (!(await this.#isLink(shard, job))) await this.#removeJob(job);
-        }),
-      );
+      const slice = going.slice(start, start + REMOVED_AT_ONCE);
+      await Promise.all(slice.map((job) => this.remove(shard, job, table === 'due' ? bucket : null)));
     }
     const again = [...staying.values()].flatMap((job): readonly DeadlineEntry[] => {
       const at = this.#lookAgainAt(job);
