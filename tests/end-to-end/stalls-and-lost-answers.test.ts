@@ -16,6 +16,7 @@ const CREATE = /INSERT INTO jobs /;
 const ENQUEUE = /UPDATE jobs SET status = 'enqueued'/;
 const CLAIM = /UPDATE jobs SET status = 'running'/;
 const SUCCEED = /UPDATE jobs SET status = 'succeeded'/;
+const READ_JOBS = /SELECT .* FROM jobs /;
 const END_ATTEMPT = /UPDATE jobs SET status = \?, run_at/;
 
 /**
@@ -151,6 +152,20 @@ describe('a lost answer of Cassandra', () => {
       else for (const step of steps) await step();
     });
   }
+});
+
+describe('a connection to Cassandra that ends under a read', () => {
+  it('R073 keeps the caller waiting until there is one again, and fails nothing', async (test: TestContext) => {
+    const proxy = await startCassandraProxy(test);
+    const environment = { PUNCTUAL_CASSANDRA_CONTACT_POINTS: proxy.contactPoint };
+    const { apiUrl } = await startCluster(test, { environment });
+    const id = await createJob(apiUrl, { queue: 'read', delay_s: 3_600 });
+    for (let cuts = 0; cuts < 5; cuts += 1) {
+      const isCut = strike(proxy, READ_JOBS, '', { answer: 'cut' });
+      assert.equal((await getJob(apiUrl, id)).status, 'scheduled');
+      assert.ok(isCut());
+    }
+  });
 });
 
 /** Of the jobs that are due in about an hour. */

@@ -23,6 +23,7 @@ import { SETTINGS_STATEMENTS } from '../../services/core/storage/cql/settings-st
 import { STATEMENTS } from '../../services/core/storage/cql/statements.ts';
 import { TIMER_STATEMENTS } from '../../services/core/storage/cql/timer-statements.ts';
 import { Session } from '../../services/core/storage/session.ts';
+import { FakeClock } from '../support/fake-clock.ts';
 import { silentTelemetry } from '../support/silent-telemetry.ts';
 
 const writesOf = (statements: readonly string[]): readonly string[] =>
@@ -76,7 +77,10 @@ describe('R075 a statement', () => {
         return Promise.resolve({ rows: [], wasApplied: () => true });
       },
     };
-    const session = new Session({ client, loadBalancing: {} } as never, 'any', silentTelemetry);
+    const session = new Session({ client, loadBalancing: {} } as never, 'any', {
+      telemetry: silentTelemetry,
+      clock: new FakeClock(),
+    });
     const statement = { cql: 'any', values: [] };
     await session.conditional([statement]);
     await session.write([statement]);

@@ -81,6 +81,15 @@ function kindOfHosts(causes: readonly unknown[]): StoreErrorKind {
   return 'unavailable';
 }
 
+/** Whether no node took a request, or the connection ended before its answer: not when one refused it or let it time out. */
+export function isUnreached(cause: unknown): boolean {
+  if (isSocketError(cause)) return true;
+  if (!(cause instanceof errors.NoHostAvailableError)) return false;
+  return innerErrors(cause).every(
+    (each) => each === null || each === undefined || isConnectFailure(each) || isSocketError(each),
+  );
+}
+
 /** Hosts that were never reached are listed with a connect error or the driver's note that they are considered down. */
 function isConnectFailure(cause: unknown): boolean {
   if (typeof cause === 'string') return true;

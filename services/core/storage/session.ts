@@ -4,9 +4,10 @@ import PrepareHandler from 'cassandra-driver/lib/prepare-handler.js';
 import { SECOND_MS } from '../domain/limits.ts';
 import type { ClockSource } from '../ports/clock-source.ts';
 import type { Clock } from '../ports/clock.ts';
+import { StoreError } from '../ports/store-error.ts';
 import type { Log, Telemetry } from '../ports/telemetry.ts';
 import { STATEMENTS } from './cql/statements.ts';
-import { describeCause, innerErrors, toStoreError, type Access } from './errors.ts';
+import { describeCause, innerErrors, isUnreached, toStoreError, type Access } from './errors.ts';
 import { RequestGate } from './request-gate.ts';
 import { requireSchema, SchemaError } from './schema-version.ts';
 import type { Bound, Row } from './statement.ts';
@@ -59,6 +60,8 @@ const CONNECT_RETRY_FIRST_MS = 250;
 const CONNECT_RETRY_MAX_MS = 5 * SECOND_MS;
 /** The driver's own 10 min would leave us without a node for as long again as it was away: 31 s after one of 20 s. */
 const RECONNECT_MAX_MS = 2 * SECOND_MS;
+/** A read that reached no node is sent again after each of these: a lost connection is dialled again after CONNECT_RETRY_FIRST_MS. */
+const READ_AGAIN_AFTER_MS = [300, 700];
 const IN_FLIGHT_MAX: Record<RequestClass, number> = { round: 128, plain: 256, read: 128 };
 /** At the lowest rate measured on three nodes (350 rounds/s) so many wait 6 s, below an operation's deadline. */
 const WAITING_MAX: Record<RequestClass, number> = { round: 2_048, plain: 8_192, read: 4_096 };
@@ -90,17 +93,19 @@ export class Session {
   readonly #client: Client;
   readonly #loadBalancing: policies.loadBalancing.LoadBalancingPolicy;
   readonly #telemetry: Telemetry;
+  readonly #clock: Clock;
   /** Every node object that the driver ever made. */
   readonly #hosts = new Set<object>();
   readonly #gates: Record<RequestClass, RequestGate>;
 
-  constructor(driver: Driver, keyspace: string, telemetry: Telemetry) {
+  constructor(driver: Driver, keyspace: string, { telemetry, clock }: Pick<SessionDeps, 'telemetry' | 'clock'>) {
     this.#client = driver.client;
     this.#loadBalancing = driver.loadBalancing;
     for (const host of driver.client.hosts.values()) this.#hosts.add(host);
     driver.client.on('hostAdd', (host: object) => this.#hosts.add(host));
     this.keyspace = keyspace;
     this.#telemetry = telemetry;
+    this.#clock = clock;
     this.#gates = { round: this.#gate('round'), plain: this.#gate('plain'), read: this.#gate('read') };
   }
 
@@ -139,9 +144,7 @@ export class Session {
     let pageState: string | null = null;
     do {
       const queryOptions: QueryOptions = { ...base, fetchSize, ...(pageState !== null && { pageState }) };
-      const result = await this.#request('read', 'read', () =>
-        this.#client.execute(statement.cql, [...statement.values], queryOptions),
-      );
+      const result = await this.#readPage(statement, queryOptions);
       if (result.rows.length > 0) yield result.rows;
       pageState = nextPage(result);
     } while (pageState !== null);
@@ -180,6 +183,21 @@ export class Session {
   /** Waits for nothing: stop the callers first. */
   async close(): Promise<void> {
     await shutDown(this.#client, this.#hosts);
+  }
+
+  /** Writes that reached no node are their callers' to settle; a read has nothing to settle. */
+  async #readPage(statement: Bound, options: QueryOptions): Promise<types.ResultSet> {
+    for (let failures = 0; ; failures++) {
+      try {
+        return await this.#request('read', 'read', () =>
+          this.#client.execute(statement.cql, [...statement.values], options),
+        );
+      } catch (error) {
+        const againAfterMs = READ_AGAIN_AFTER_MS[failures];
+        if (againAfterMs === undefined || !(error instanceof StoreError && isUnreached(error.cause))) throw error;
+        await this.#clock.sleep(againAfterMs);
+      }
+    }
   }
 
   #send(statements: readonly Bound[], options: QueryOptions): Promise<types.ResultSet> {
@@ -223,7 +241,7 @@ export async function openSession(config: CassandraConfig, deps: SessionDeps): P
     const driver = createDriver(config, { log: deps.log, keyspace: config.keyspace });
     try {
       await driver.client.connect();
-      const session = new Session(driver, config.keyspace, deps.telemetry);
+      const session = new Session(driver, config.keyspace, deps);
       await requireSchema(session);
       await session.prepareAll();
       warnOfOneCopy(driver.client, config.keyspace, deps.log);
