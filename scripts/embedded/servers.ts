@@ -36,17 +36,24 @@ function isOurs(server: Servers['cassandra']): server is ServerProcess {
   return server !== undefined && !('external' in server);
 }
 
-function externalServer(variable: string): External | undefined {
-  const contactPoint = process.env[variable];
-  return contactPoint === undefined || contactPoint === '' ? undefined : { contactPoint, external: true };
+/** The server that the environment names, or our own; that is the same one in a shell that took `scripts/servers env`. */
+function named(variable: string, own: ServerProcess | undefined): ServerProcess | External | undefined {
+  const contactPoint = process.env[variable] ?? '';
+  return contactPoint === '' || contactPoint === own?.contactPoint ? own : { contactPoint, external: true };
 }
 
 /** What runs now. */
 export function findServers(stateDir: string): Servers {
+  const { cassandra, nats } = findOurServers(stateDir);
   return {
-    cassandra: externalServer('PUNCTUAL_CASSANDRA_CONTACT_POINTS') ?? findServer(join(stateDir, 'cassandra')),
-    nats: externalServer('PUNCTUAL_NATS_SERVERS') ?? findServer(join(stateDir, 'nats')),
+    cassandra: named('PUNCTUAL_CASSANDRA_CONTACT_POINTS', cassandra),
+    nats: named('PUNCTUAL_NATS_SERVERS', nats),
   };
+}
+
+/** What runs of the state folder's own servers, whatever the environment names. */
+export function findOurServers(stateDir: string): Record<keyof Servers, ServerProcess | undefined> {
+  return { cassandra: findServer(join(stateDir, 'cassandra')), nats: findServer(join(stateDir, 'nats')) };
 }
 
 /** The ports that starting would take: those of the servers that do not run. */

@@ -13,6 +13,7 @@ import {
   claimStateDir,
   environmentOf,
   eraseData,
+  findOurServers,
   findServers,
   portsWanted,
   startServers,
@@ -65,7 +66,7 @@ class Undo {
 async function startEmbedded(ports: Ports, fresh: boolean, undo: Undo): Promise<Servers> {
   let running = findServers(STATE_DIR);
   if (fresh) {
-    await stopServers(running);
+    await stopServers(findOurServers(STATE_DIR));
     eraseData(STATE_DIR);
     running = findServers(STATE_DIR);
   }

@@ -8,6 +8,7 @@ import {
   claimStateDir,
   environmentOf,
   eraseData,
+  findOurServers,
   findServers,
   startServers,
   stopServers,
@@ -77,7 +78,7 @@ async function main(): Promise<void> {
   }
   if (values.fresh === true || command === 'stop') {
     const release = await claimStateDir(STATE_DIR);
-    await stopServers(findServers(STATE_DIR));
+    await stopServers(findOurServers(STATE_DIR));
     if (values.fresh === true) eraseData(STATE_DIR);
     await release();
   }

@@ -1,14 +1,24 @@
 // The embedded servers keep what they acknowledged through kill -9: the promise on a one-node store rests on it.
 
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { jetstream, jetstreamManager } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
 import cassandra from 'cassandra-driver';
 import { DATA_CENTER } from '../../scripts/embedded/cassandra.ts';
-import { assertPortsFree, findFreePorts, findServer } from '../../scripts/embedded/server-process.ts';
+import { startNats } from '../../scripts/embedded/nats.ts';
+import {
+  assertPortsFree,
+  findFreePorts,
+  findServer,
+  type ServerProcess,
+} from '../../scripts/embedded/server-process.ts';
+import { findOurServers, findServers, type Servers } from '../../scripts/embedded/servers.ts';
 import { startPrivateCassandra, startPrivateNats } from '../support/servers.ts';
 
 const ROWS = 200;
@@ -76,6 +86,28 @@ describe('an embedded nats-server', () => {
     await connection.close();
     await server.process.stop();
     assert.equal(server.process.isRunning(), false);
+  });
+
+  it('is ours also in a shell whose environment names it', async (t) => {
+    const stateDir = mkdtempSync(join(tmpdir(), 'punctual-test-state-'));
+    const [port = 0, monitorPort = 0] = await findFreePorts('127.0.0.1', 2);
+    const server = await startNats({ dir: join(stateDir, 'nats'), port, monitorPort });
+    t.after(async () => {
+      await server.stop();
+      rmSync(stateDir, { recursive: true });
+    });
+    const natsIn = (servers: string): Servers['nats'] => {
+      process.env['PUNCTUAL_NATS_SERVERS'] = servers;
+      return findServers(stateDir).nats;
+    };
+    const before = process.env['PUNCTUAL_NATS_SERVERS'];
+    t.after(() => {
+      if (before === undefined) delete process.env['PUNCTUAL_NATS_SERVERS'];
+      else process.env['PUNCTUAL_NATS_SERVERS'] = before;
+    });
+    assert.equal((natsIn(server.contactPoint) as ServerProcess).pid, server.pid);
+    assert.deepEqual(natsIn('127.0.0.1:1'), { contactPoint: '127.0.0.1:1', external: true });
+    assert.equal(findOurServers(stateDir).nats?.pid, server.pid, 'which stop is for');
   });
 
   it('names a port in use, what wants it and how to choose another', async (t) => {
