@@ -6,6 +6,7 @@ import {
   DAY_MS,
   HOUR_MS,
   MINUTE_MS,
+  NEWEST_ROWS_MAX,
   SECOND_MS,
   TRAILING_EDGE_MS,
   TRAILING_READ_EVERY_MS,
@@ -249,17 +250,27 @@ describe('the scanner of a shard', () => {
     assert.ok(source.given < 2 * scanners.length * rows.length, `${source.given} rows read of ${rows.length}`);
   });
 
-  it('takes a hint once, and not when it is full', async () => {
-    const { scanner, source, handle } = bench({ capacity: 2 });
+  it('takes a hint once', async () => {
+    const { scanner, source, handle } = bench();
     const hinted = { id: 'hinted', at: FAKE_START + 100 };
     assert.equal(scanner.add(hinted, FAKE_START), true);
     assert.equal(scanner.add({ ...hinted }, FAKE_START), false);
     source.rows.add({ ...hinted });
     assert.deepEqual(await handle(100), ['hinted']);
     assert.deepEqual(await handle(200), []);
-    scanner.add({ id: 'second', at: FAKE_START + 300 }, FAKE_START);
-    scanner.add({ id: 'third', at: FAKE_START + 300 }, FAKE_START);
-    assert.equal(scanner.add({ id: 'fourth', at: FAKE_START + 300 }, FAKE_START), false);
+  });
+
+  it('takes some hints though it is full, so that a new row does not wait behind a flood', async () => {
+    const { scanner, row } = bench({ capacity: 2 });
+    for (let index = 0; index < 10; index += 1) row(0);
+    await scanner.read(FAKE_START, noPause);
+    const added = Array.from({ length: 2 * NEWEST_ROWS_MAX }, (_, index) =>
+      scanner.add({ id: `hinted-${index}`, at: FAKE_START + 1 }, FAKE_START),
+    );
+    assert.equal(added[0], true);
+    assert.equal(added.at(-1), false);
+    // Beside the two of the flood, and as many of those behind it.
+    assert.ok(scanner.takeDue(FAKE_START + 1, Infinity).length <= 2 + NEWEST_ROWS_MAX);
   });
 
   it('forgets what is settled, though an old row stays in its custody', async () => {

@@ -161,9 +161,12 @@ export class ShardScanner<Row> {
     return this.#stoppedAt !== null && (this.#hasRoomOfItsOwn() || (this.#pool?.room ?? 0) >= this.#capacity);
   }
 
-  /** Takes a row that somebody told of (a hint). False when it was known already, or there is no room: a read will find it. */
+  /**
+   * Takes a row that somebody told of (a hint), also where others wait for room: it is as new as those that are read besides. False
+   * when it was known already, or there is no room for that either: a read will find it.
+   */
   add(row: Row, now: EpochMs): boolean {
-    const outcome = this.#take(row, now, { isAhead: true });
+    const outcome = this.#take(row, now, { isAhead: true, more: NEWEST_ROWS_MAX });
     // Its place may have been read already.
     if (outcome === 'full') this.#reached = null;
     return outcome === 'taken';
