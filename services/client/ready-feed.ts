@@ -37,6 +37,8 @@ export class ReadyFeed {
   #consumers: readonly ReadyConsumer[] | undefined;
   /** Consumers at which a request is held open. */
   readonly #polled = new Set<string>();
+  /** Consumers that had nothing more when they were heard of last: a request held open finds what has come since. */
+  readonly #drained = new Set<string>();
   readonly #arrived: ReadyMessage[] = [];
   /** Counts messages: which priority is asked first. */
   #turn = 0;
@@ -57,19 +59,35 @@ export class ReadyFeed {
     this.#wanted = max;
     this.#trouble = undefined;
     try {
-      this.#consumers ??= await this.#options.learnConsumers();
-      for (const { priority: consumer, most } of prioritySteps(this.#consumers, max, this.#turn)) {
-        const missing = Math.min(most, max - this.#arrived.length);
-        if (missing > 0) await this.#pull(consumer, missing, 0);
+      this.#consumers ??= await this.#learn();
+      await this.#pullWaiting(this.#consumers, max);
+      if (this.#arrived.length === 0) {
+        await this.#poll(this.#consumers);
+        this.#throwTrouble();
+        // What was published together is claimed together.
+        await this.#pullWaiting(this.#consumers, max);
       }
-      this.#throwTrouble();
-      if (this.#arrived.length === 0) await this.#poll(this.#consumers);
-      this.#throwTrouble();
       this.#turn += this.#arrived.length;
       return this.#arrived.splice(0);
     } finally {
       this.#wanted = 0;
     }
+  }
+
+  async #learn(): Promise<readonly ReadyConsumer[]> {
+    this.#drained.clear();
+    return this.#options.learnConsumers();
+  }
+
+  /** What is there already, by priority. */
+  async #pullWaiting(consumers: readonly ReadyConsumer[], max: number): Promise<void> {
+    if (consumers.every(({ consumer }) => this.#drained.has(consumer))) return;
+    for (const { priority: consumer, most } of prioritySteps(consumers, max, this.#turn)) {
+      const missing = Math.min(most, max - this.#arrived.length);
+      // A request held open is the first that gets something.
+      if (missing > 0 && !this.#polled.has(consumer.consumer)) await this.#pull(consumer, missing, 0);
+    }
+    this.#throwTrouble();
   }
 
   /** Asks for nothing more, and gives back what still comes. */
@@ -125,24 +143,34 @@ export class ReadyFeed {
     if (this.#nats === undefined || this.#linked === undefined) throw new Error('not connected to NATS');
     const { inboxPrefix } = this.#options.connection;
     const options = { batch, expiresMs, inboxPrefix, broken: this.#linked.signal, stopping: this.#stopping.signal };
-    const end = await pull(this.#nats, consumer, options, (message) => this.#arrive(message));
+    let mayHaveMore = false;
+    const end = await pull(this.#nats, consumer, options, (message) => {
+      mayHaveMore = this.#arrive(message);
+    });
+    if (mayHaveMore) this.#drained.delete(consumer.consumer);
+    else this.#drained.add(consumer.consumer);
     if (end === 'done') return;
     // Whoever lost it makes it again, or names another.
     if (end === 'missing') this.#consumers = undefined;
     this.#trouble = `the pull from consumer ${consumer.consumer} of ${consumer.stream} is ${end}`;
   }
 
-  #arrive(message: Msg): void {
+  /** Whether more may wait behind it. */
+  #arrive(message: Msg): boolean {
     const ready = readyMessageOf(message);
     if (ready === null) {
       this.#options.log('dropped a malformed ready message', { subject: message.subject });
       message.respond('+TERM');
-    } else if (this.#arrived.length < this.#wanted && !this.#isStopping()) {
+      return true;
+    }
+    if (this.#arrived.length < this.#wanted && !this.#isStopping()) {
       this.#arrived.push(ready);
     } else {
       // From a request held open since there was a free slot.
       ready.giveBack(0);
+      return true;
     }
+    return ready.mayBeFollowed;
   }
 
   async #untilLinked(): Promise<void> {

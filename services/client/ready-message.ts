@@ -9,6 +9,8 @@ export interface ReadyMessage {
   readonly sequence: number;
   /** 1 at first. */
   readonly deliveries: number;
+  /** Whether its consumer may have more that can be taken now: new ones, or others that are delivered again. */
+  readonly mayBeFollowed: boolean;
   ack(): void;
   /** To be delivered again, to whoever asks, after the milliseconds. */
   giveBack(delayMs: number): void;
@@ -44,9 +46,12 @@ function bodyOf(message: Msg): { jobId: string; attempt: number } | null {
  * $JS.ACK.<stream>.<consumer>.<deliveries>.<stream sequence>.<consumer sequence>.<time>.<pending>, and with
  * <domain>.<account> before the stream and a token at the end.
  */
-function deliveryOf(reply: string): { sequence: number; deliveries: number } | null {
+function deliveryOf(reply: string): Pick<ReadyMessage, 'sequence' | 'deliveries' | 'mayBeFollowed'> | null {
   const tokens = reply.split('.');
   if (tokens[0] !== '$JS' || tokens[1] !== 'ACK' || tokens.length < 9) return null;
   const at = tokens.length === 9 ? 4 : 6;
-  return { deliveries: Number(tokens[at]), sequence: Number(tokens[at + 1]) };
+  const numberAt = (field: number): number => Number(tokens[at + field]);
+  const deliveries = numberAt(0);
+  // Those that are delivered again are not counted as pending.
+  return { deliveries, sequence: numberAt(1), mayBeFollowed: numberAt(4) > 0 || deliveries > 1 };
 }

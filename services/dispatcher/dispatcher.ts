@@ -3,6 +3,7 @@ import type { EpochMs } from '../core/domain/time.ts';
 import type { DueHints } from '../core/ports/due-hints.ts';
 import type { HeldReports } from '../core/ports/held-reports.ts';
 import type { HeldBoard } from '../core/queues/held-board.ts';
+import { Spacing } from '../core/runtime/spacing.ts';
 import { spreadOver } from '../core/runtime/spread-over.ts';
 import { waitAtMost } from '../core/runtime/wait-at-most.ts';
 import type { HeldInventory } from './held-jobs.ts';
@@ -40,6 +41,7 @@ export class Dispatcher {
   readonly #awaited = new Set<number>();
   #cancelWake: (() => void) | null = null;
   #wakeAt: EpochMs = Infinity;
+  readonly #spacing = new Spacing();
   #draining = false;
 
   constructor(parts: DispatcherParts) {
@@ -164,7 +166,7 @@ export class Dispatcher {
     this.#cancelWake?.();
     this.#wakeAt = next;
     // A timer can fire early by the fraction of a millisecond; a stepped clock is noticed at the next tick.
-    const waitMs = Math.min(TICK_MS, Math.max(0, next - clock.now()));
+    const waitMs = Math.min(TICK_MS, Math.max(this.#spacing.waitMs(clock.monotonic()), next - clock.now()));
     this.#cancelWake = clock.after(waitMs, () => {
       this.#wake();
     });
@@ -173,9 +175,10 @@ export class Dispatcher {
   #wake(): void {
     this.#wakeAt = Infinity;
     this.#cancelWake = null;
-    for (const { dispatcher } of this.#owned.values()) {
-      dispatcher.fire();
-      this.#wakeFor(dispatcher);
-    }
+    const now = this.#parts.clock.monotonic();
+    const shards = [...this.#owned.values()].map(({ dispatcher }) => dispatcher);
+    const fired = shards.reduce((sum, dispatcher) => sum + dispatcher.fire(), 0);
+    this.#spacing.begin(now, fired);
+    for (const dispatcher of shards) this.#wakeFor(dispatcher);
   }
 }

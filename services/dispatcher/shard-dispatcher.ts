@@ -124,22 +124,24 @@ export class ShardDispatcher {
     );
   }
 
-  /** Sends on everything that is due; does not wait for what comes of it. */
-  fire(): void {
+  /** Sends on everything that is due; does not wait for what comes of it. Returns how many rows that was. */
+  fire(): number {
     const { clock } = this.#parts;
     // Asked ten times a second of each shard: the scanner knows soonest that there is nothing.
     const next = this.#scanner.nextFireAt();
-    if (next === null || next > clock.now() || !this.#holds()) return;
-    for (const lane of this.#scanner.dueLanes(clock.now())) this.#fireLane(lane, clock.now());
+    if (next === null || next > clock.now() || !this.#holds()) return 0;
+    let fired = 0;
+    for (const lane of this.#scanner.dueLanes(clock.now())) fired += this.#fireLane(lane, clock.now());
+    return fired;
   }
 
-  #fireLane(lane: string, now: EpochMs): void {
+  #fireLane(lane: string, now: EpochMs): number {
     const { work } = this.#parts;
     const [most, mostLate] = [this.#roomOf(lane), this.#roomForLate(lane)];
     const taken = this.#scanner.takeDue(now, most, lane, mostLate).map((row) => this.#jobOf(row));
     if (lane === SCHEDULES_LANE) {
       this.#wakeSchedules(taken);
-      return;
+      return taken.length;
     }
     const due = taken.filter((job) => {
       // The creator of a direct row publishes the job itself; only the second look needs the row.
@@ -152,6 +154,7 @@ export class ShardDispatcher {
     const late = due.filter((job) => job.taken.late);
     // Rows from before we had the shard have mostly been handled by somebody.
     if (late.length > 0) void work.offerLate(lane, late);
+    return taken.length;
   }
 
   /** A flood that waits to be held keeps no other queue's jobs from being taken. */

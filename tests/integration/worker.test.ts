@@ -102,6 +102,43 @@ describe('the worker', async () => {
     assert.ok(medianMs < 100, `started after ${medianMs} ms`);
   });
 
+  it('claims in one call what was published together while it waited', async (test) => {
+    const { api, queue, start } = await fixture(test);
+    start(() => undefined, { concurrency: 20 });
+    for (let time = 1; time <= 5; time++) {
+      // A request is held open by then.
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      await queue.publish(Array.from({ length: 10 }, (_, index) => messageOf(10 * time + index)));
+      await eventually(() => api.completed.length === 10 * time, `${10 * time} jobs completed`);
+    }
+    const sizes = api.calls.filter(({ path }) => path === '/jobs/claim').map(({ items }) => items.length);
+    // Five, unless a message was delivered before the next ones of its group were stored.
+    assert.ok(sizes.length <= 8, `claims of ${String(sizes)}`);
+  });
+
+  it('sees a new message of a low priority while those of a higher one keep coming', async (test) => {
+    const { queue, start, left } = await fixture(test);
+    let ends = 0;
+    let lowAt = Infinity;
+    start(
+      async (job) => {
+        if (job.job_id === messageOf(5_000).jobId) lowAt = ends;
+        ends++;
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      },
+      { concurrency: 4 },
+    );
+    // Both had nothing, and their requests are held open; that of the low one ends with this message.
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    await queue.publish([messageOf(4_999, { priority: 'low' })]);
+    await eventually(() => ends === 1, 'the first low one');
+    await queue.publish(messages(400, { priority: 'high' }));
+    await eventually(() => ends > 20, 'high ones');
+    await queue.publish([messageOf(5_000, { priority: 'low' })]);
+    await eventually(async () => (await left()) === 0, 'all');
+    assert.ok(lowAt < 300, `the low one was the ${lowAt}th of 402`);
+  });
+
   it('hands the payload over parsed and as it was written', async (test) => {
     const { api, queue, start } = await fixture(test);
     const text = '{ "n": 12345678901234567890, "t": "\\u00e9 \\"]}", "payload": [1.0, {}] }';

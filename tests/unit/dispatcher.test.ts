@@ -143,6 +143,18 @@ describe('a dispatcher', () => {
     );
   });
 
+  it('moves jobs that are due one soon after the other in groups, none later than 30 ms', async () => {
+    const { create, start, run, published } = bench();
+    const dueAfterMs = Array.from({ length: 64 }, (_, index) => 1_000 + index);
+    create(...dueAfterMs.map((afterMs, member) => due(member, afterMs)));
+    await start();
+    await run(3);
+    const lateMs = published().map(([, , storedAt], index) => Number(storedAt) - (dueAfterMs[index] ?? NaN));
+    assert.equal(lateMs.length, 64);
+    assert.ok(Math.min(...lateMs) >= 0 && Math.max(...lateMs) <= 30, String(lateMs));
+    assert.ok(new Set(published().map(([, , storedAt]) => storedAt)).size <= 12, String(published()));
+  });
+
   it('starts all of 12,001 jobs due in one millisecond of one shard, once each', async () => {
     const { create, start, run, published, stores } = bench();
     const random = scriptedRandom();

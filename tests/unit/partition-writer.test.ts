@@ -27,13 +27,29 @@ async function settled(): Promise<void> {
 }
 
 describe('a partition writer', () => {
+  it('writes together what several callers write in one turn of the event loop', async () => {
+    const { writer, sent } = start();
+    const writes = [writer.write(['a1']), writer.write(['a2', 'b1'])];
+    await settled();
+    assert.deepEqual(
+      sent.map(({ rows }) => rows),
+      [['a1', 'a2'], ['b1']],
+    );
+    for (const { acknowledge } of sent) acknowledge();
+    await Promise.all(writes);
+  });
+
   it('writes to an idle partition at once, and all that came meanwhile together', async () => {
     const { writer, sent } = start();
-    const writes = [writer.write(['a1']), writer.write(['a2', 'b1']), writer.write(['a3'])];
+    const writes = [writer.write(['a1']), writer.write(['b1'])];
+    await settled();
     assert.deepEqual(
       sent.map(({ rows }) => rows),
       [['a1'], ['b1']],
     );
+    writes.push(writer.write(['a2']), writer.write(['a3']));
+    await settled();
+    assert.equal(sent.length, 2);
     sent[0]!.acknowledge();
     await writes[0];
     assert.deepEqual(sent[2]?.rows, ['a2', 'a3']);
@@ -41,6 +57,7 @@ describe('a partition writer', () => {
     sent[2].acknowledge();
     await Promise.all(writes);
     const last = writer.write(['a4']);
+    await settled();
     assert.deepEqual(sent[3]?.rows, ['a4']);
     sent[3].acknowledge();
     await last;
@@ -50,6 +67,7 @@ describe('a partition writer', () => {
     const { writer, sent } = start();
     let done = false;
     const write = writer.write(['a1', 'b1', 'c1']).then(() => (done = true));
+    await settled();
     sent[0]!.acknowledge();
     sent[2]!.acknowledge();
     await settled();
@@ -62,8 +80,8 @@ describe('a partition writer', () => {
     const { writer, sent } = start();
     const write = writer.write(Array.from({ length: 250 }, (_, index) => `a${index}`));
     for (let index = 0; index < 3; index++) {
-      sent[index]!.acknowledge();
       await settled();
+      sent[index]!.acknowledge();
     }
     await write;
     assert.deepEqual(
@@ -74,7 +92,9 @@ describe('a partition writer', () => {
 
   it('rejects those whose rows were in the failed write, and goes on with the others', async () => {
     const { writer, sent } = start();
-    const [first, second] = [writer.write(['a1']), writer.write(['a2'])];
+    const first = writer.write(['a1']);
+    await settled();
+    const second = writer.write(['a2']);
     sent[0]!.fail(new StoreError('unknown', 'no answer'));
     await assert.rejects(first, StoreError);
     sent[1]!.acknowledge();
@@ -86,11 +106,12 @@ describe('a partition writer', () => {
     const many = writer.write(Array.from({ length: 50_000 }, (_, index) => `a${index}`));
     await assert.rejects(writer.write(['b1']), { kind: 'overloaded' });
     for (let index = 0; index < 500; index++) {
-      sent[index]!.acknowledge();
       await settled();
+      sent[index]!.acknowledge();
     }
     await many;
     const next = writer.write(['b1']);
+    await settled();
     sent.at(-1)!.acknowledge();
     await next;
   });

@@ -7,6 +7,7 @@ import type { Clock } from '../../core/ports/clock.ts';
 import type { JobReader } from '../../core/ports/job-store.ts';
 import type { KeyStore } from '../../core/ports/key-store.ts';
 import type { Telemetry } from '../../core/ports/telemetry.ts';
+import { GroupTurns } from '../../core/runtime/group-turns.ts';
 import { batchItemId, batchSeedId } from './batch-items.ts';
 import { type KeyedCalls, keyHashOf, type KeyedRoute } from './keyed-calls.ts';
 import type { Random } from '../../core/ports/random.ts';
@@ -30,13 +31,20 @@ const KEY_REMEMBERED_MS = IDEMPOTENCY_KEY_KEPT_DAYS * DAY_MS;
 /** POST /jobs and POST /jobs/batch: the idempotency key first, then what JobWriter writes, then the answer. */
 export class JobCreator {
   readonly #parts: CreateJobParts;
+  readonly #turns: GroupTurns;
 
   constructor(parts: CreateJobParts) {
     this.#parts = parts;
+    this.#turns = new GroupTurns(parts.clock);
   }
 
   /** @param route the scope of its key. */
   async create(request: CreateJob, route: KeyedRoute = 'POST /jobs'): Promise<Result<CreatedJob>> {
+    await this.#turns.turn();
+    return this.#create(request, route);
+  }
+
+  async #create(request: CreateJob, route: KeyedRoute): Promise<Result<CreatedJob>> {
     const { idempotencyKey } = request;
     return this.#counted(
       request,
@@ -51,9 +59,10 @@ export class JobCreator {
     batch: CreateJobs,
     route: KeyedRoute = 'POST /jobs/batch',
   ): Promise<Result<readonly Result<CreatedJob>[]>> {
+    await this.#turns.turn();
     const { idempotencyKey, jobs } = batch;
     if (idempotencyKey !== null) return withStore(() => this.#createKeyedBatch(batch, idempotencyKey, route));
-    return ok(await Promise.all(jobs.map(async (job) => (job.ok ? this.create(job.value) : job))));
+    return ok(await Promise.all(jobs.map(async (job) => (job.ok ? this.#create(job.value, 'POST /jobs') : job))));
   }
 
   /** The job of a key, or with `<key>/<i>` item i of a batch's key. */

@@ -53,7 +53,8 @@ export class PartitionWriter<Row> {
         }
       }
       this.#waitingRows += rows.length;
-      for (const partition of idle) void this.#drain(partition);
+      // What several callers write in one turn of the event loop goes together.
+      for (const partition of idle) queueMicrotask(() => void this.#drain(partition));
     });
   }
 
