@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { coreShares } from './costs.ts';
 import { type Lags, type Start, startFaults, summarise } from './lags.ts';
 import { type Stage, type StageOptions, untilStarted, withStage } from './stage.ts';
+import { untilWarm } from './warm-up.ts';
 
 export interface ImmediateResult {
   readonly post_to_start: Lags;
@@ -21,6 +22,7 @@ export interface IdleResult {
 }
 
 const QUEUE = 'bench';
+const WARM_WINDOWS_MAX = 15;
 const PAUSE_MS = 20;
 const PATIENCE_MS = 15_000;
 const IDLE_SETTLE_MS = 15_000;
@@ -29,8 +31,12 @@ const SERVERS = ['cassandra', 'nats'];
 export function benchImmediate(options: StageOptions & { readonly jobs: number }): Promise<ImmediateResult> {
   const { jobs, progress } = options;
   return withStage({ ...options, queues: [QUEUE] }, async (stage) => {
-    progress(`• warming up with ${jobs} jobs`);
-    await postOneByOne(stage, jobs, 0);
+    progress(`• warming up with ${jobs} jobs, until it hardly gets faster`);
+    await untilWarm(WARM_WINDOWS_MAX, async () => {
+      const startedAt = performance.now();
+      await postOneByOne(stage, jobs, 0);
+      return jobs / (performance.now() - startedAt);
+    });
     progress(`• ${jobs} jobs, one after the other`);
     const { jobIds, sentAt, starts } = await postOneByOne(stage, jobs, PAUSE_MS);
     const startedAt = new Map(starts.map((start) => [start.jobId, start.startedAt]));

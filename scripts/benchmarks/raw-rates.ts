@@ -23,7 +23,7 @@ const LEVELS = {
   consistency: types.consistencies.localQuorum,
   serialConsistency: types.consistencies.localSerial,
 };
-const WARM_WINDOWS_MAX = 8;
+const WARM_WINDOWS_MAX = 25;
 
 /** @param seconds of each measurement. */
 export async function measureRawRates(

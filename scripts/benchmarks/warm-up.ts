@@ -1,13 +1,16 @@
-/** A JVM that was just started triples its rate within seconds: it is driven until a window brings no more than this. */
+/** A JVM that was just started triples its rate within seconds, and again within a minute, with rests between. */
 const WARM_GROWTH = 1.1;
+const FLAT_WINDOWS = 3;
 
-/** Measures again and again until the rate hardly grows any more; at most so many times. Returns how often. */
+/** Measures again and again until the best rate has hardly grown for some windows; at most so many times. Returns how often. */
 export async function untilWarm(windowsMax: number, measureRate: () => Promise<number>): Promise<number> {
-  let before = 0;
+  let best = 0;
+  let flat = 0;
   for (let windows = 1; windows < windowsMax; windows += 1) {
     const rate = await measureRate();
-    if (rate < before * WARM_GROWTH) return windows;
-    before = rate;
+    flat = rate < best * WARM_GROWTH ? flat + 1 : 0;
+    if (flat === FLAT_WINDOWS) return windows;
+    best = Math.max(best, rate);
   }
   await measureRate();
   return windowsMax;
