@@ -5,6 +5,7 @@ import { PunctualClient, type NewQueueSettings, type Priority } from '../../serv
 import { lagsOf, type Start, startFaults } from './lags.ts';
 import type { Due } from './load-program.ts';
 import { type Stage, type StageOptions, untilStarted, withStage } from './stage.ts';
+import { untilWarm } from './warm-up.ts';
 
 export interface FloodFigures {
   /** Of the trickle in the other queues (or of the other priority) while the flood went on; without those due in a takeover. */
@@ -59,8 +60,7 @@ export type FloodPart = (typeof FLOOD_PARTS)[number];
 const OTHERS = ['others_1', 'others_2', 'others_3', 'others_4', 'others_5'] as const;
 const WARM_UP_QUEUE = 'warm_up';
 const WARM_UP_JOBS = 2_000;
-/** As often, where very many jobs are to be created: the first ones take several times as long as the last ones. */
-const WARM_UP_TIMES = 5;
+const WARM_UP_TIMES_MAX = 15;
 const BATCH_JOBS = 500;
 const BATCHES_AT_ONCE = 4;
 /** Creating the flood may become so much slower than it was while warming up. */
@@ -136,10 +136,10 @@ function planOf(part: FloodPart, { jobs, ratePerS }: FloodOptions): Plan {
 /** How long the creation of one job takes, in batches, when the processes are warm. */
 async function warmUp(stage: Stage, jobs: number): Promise<number> {
   const count = Math.min(WARM_UP_JOBS, jobs);
-  const times = jobs < WARM_UP_JOBS ? 1 : WARM_UP_TIMES;
-  stage.progress(`• warming up with ${count} jobs, ${times} times`);
+  stage.progress(`• warming up with ${count} jobs, until it hardly gets faster`);
   let msPerJob = Infinity;
-  for (let time = 1; time <= times; time += 1) {
+  let created = 0;
+  await untilWarm(jobs < WARM_UP_JOBS ? 1 : WARM_UP_TIMES_MAX, async () => {
     const { seconds } = await stage.load.ask('batches', {
       apiUrl: stage.apiUrl,
       queues: [WARM_UP_QUEUE],
@@ -148,9 +148,11 @@ async function warmUp(stage: Stage, jobs: number): Promise<number> {
       concurrency: BATCHES_AT_ONCE,
       due: 'now',
     });
-    await untilStarted(stage, time * count, { mostMs: PATIENCE_MS, pollMs: POLL_MS });
+    created += count;
+    await untilStarted(stage, created, { mostMs: PATIENCE_MS, pollMs: POLL_MS });
     msPerJob = Math.min(msPerJob, (seconds * 1_000) / count);
-  }
+    return count / seconds;
+  });
   return msPerJob;
 }
 
