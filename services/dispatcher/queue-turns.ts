@@ -68,14 +68,10 @@ export class QueueTurns {
     return true;
   }
 
-  /** How many more jobs of a queue it takes, whatever their priority. */
-  room(queue: string): number {
-    const rooms = PRIORITIES.map((priority) => {
-      const subject = { queue, priority };
-      const { held, due } = this.#waitingOf(subject);
-      return this.#parts.allowance.waitingMax(subject) - held.length - due.length;
-    });
-    return Math.max(0, Math.min(...rooms));
+  /** How many more jobs of a subject it takes. */
+  room(subject: Subject): number {
+    const { held, due } = this.#waitingOf(subject);
+    return Math.max(0, this.#parts.allowance.waitingMax(subject) - held.length - due.length);
   }
 
   /** How many held jobs it takes to have enough of them at hand; 0 while it has enough, or none can have a turn. */

@@ -1,4 +1,3 @@
-import { PRIORITIES } from '../core/domain/job-status.ts';
 import { ROWS_POOL_MAX, SIFTING_MAX, SIFTING_TOTAL_MAX } from '../core/domain/limits.ts';
 import type { WaitingCanceller } from '../core/moves/cancel-waiting.ts';
 import type { ReadyPublisher } from '../core/moves/ready-publisher.ts';
@@ -19,7 +18,7 @@ import { DueMover } from './due-mover.ts';
 import { LimitedStarter } from './limited-starter.ts';
 import { HeldGauges } from './held-gauges.ts';
 import { HeldJobs } from './held-jobs.ts';
-import { QueueAllowance } from './queue-allowance.ts';
+import { QueueAllowance, type Subject } from './queue-allowance.ts';
 import { QueueTurns } from './queue-turns.ts';
 
 export interface QueueWorkParts {
@@ -49,7 +48,7 @@ export class QueueWork {
   readonly held: HeldJobs;
   /** For due rows that more than fill their shard's own room. */
   readonly rowPool = new RowPool(ROWS_POOL_MAX);
-  /** By queue: late jobs that are being read. */
+  /** By lane of a shard's rows: late jobs that are being read. */
   readonly #sifting = new Map<string, number>();
   #siftingTotal = 0;
   /** Jobs to be held that may be enqueued without a message. */
@@ -83,10 +82,10 @@ export class QueueWork {
     this.#clock = clock;
   }
 
-  /** How many more jobs of a queue may be offered at once: those that have to wait behind others could all become held rows. */
-  room(queue: string): number {
-    const mustBeHeld = PRIORITIES.some((priority) => this.held.hasWaiting({ queue, priority }));
-    return Math.max(0, this.held.room() - this.#unclear) + (mustBeHeld ? 0 : this.#turns.room(queue));
+  /** How many more jobs of a subject may be offered at once: those that have to wait behind others could all become held rows. */
+  room(subject: Subject): number {
+    const mustBeHeld = this.held.hasWaiting(subject);
+    return Math.max(0, this.held.room() - this.#unclear) + (mustBeHeld ? 0 : this.#turns.room(subject));
   }
 
   /** Never rejects: what cannot go on now comes again. */
@@ -107,18 +106,18 @@ export class QueueWork {
     this.#toClear.push(...unclear);
   }
 
-  /** How many more late jobs of a queue may be offered: each is read before, which nobody else is to wait for. */
-  roomForLate(queue: string): number {
-    return Math.min(SIFTING_MAX - (this.#sifting.get(queue) ?? 0), SIFTING_TOTAL_MAX - this.#siftingTotal);
+  /** How many more late jobs of a lane may be offered: each is read before, which nobody else is to wait for. */
+  roomForLate(lane: string): number {
+    return Math.min(SIFTING_MAX - (this.#sifting.get(lane) ?? 0), SIFTING_TOTAL_MAX - this.#siftingTotal);
   }
 
-  /** For jobs of a queue that somebody has mostly handled before. Never rejects. */
-  async offerLate(queue: string, jobs: readonly DueJob[]): Promise<void> {
-    this.#countSifting(queue, jobs.length);
+  /** For jobs of a lane that somebody has mostly handled before. Never rejects. */
+  async offerLate(lane: string, jobs: readonly DueJob[]): Promise<void> {
+    this.#countSifting(lane, jobs.length);
     try {
       this.offer(await this.#mover.sift(jobs));
     } finally {
-      this.#countSifting(queue, -jobs.length);
+      this.#countSifting(lane, -jobs.length);
     }
   }
 
@@ -132,11 +131,11 @@ export class QueueWork {
     }
   }
 
-  #countSifting(queue: string, jobs: number): void {
+  #countSifting(lane: string, jobs: number): void {
     this.#siftingTotal += jobs;
-    const left = (this.#sifting.get(queue) ?? 0) + jobs;
-    if (left === 0) this.#sifting.delete(queue);
-    else this.#sifting.set(queue, left);
+    const left = (this.#sifting.get(lane) ?? 0) + jobs;
+    if (left === 0) this.#sifting.delete(lane);
+    else this.#sifting.set(lane, left);
   }
 
   /** For a job that is enqueued and could not be published. */

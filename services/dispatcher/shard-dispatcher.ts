@@ -1,4 +1,5 @@
 import { cohortOf, isScheduleId } from '../core/domain/ids.ts';
+import type { Priority } from '../core/domain/job-status.ts';
 import {
   CURSOR_SAVE_EVERY_MS,
   HELD_DROP_EVERY_MS,
@@ -14,6 +15,7 @@ import type { CursorStore, TimerStore } from '../core/ports/timer-store.ts';
 import { ShardScanner, type Held } from '../core/scan/shard-scanner.ts';
 import { DueJob } from './due-job.ts';
 import { planDue } from './due-planner.ts';
+import type { Subject } from './queue-allowance.ts';
 import type { QueueWork } from './queue-work.ts';
 import type { ScheduleFirer } from './schedule-firer.ts';
 
@@ -29,7 +31,7 @@ export interface ShardDispatcherParts {
   readonly holds: (shard: number) => boolean;
 }
 
-/** No queue has this name: no flood of jobs keeps schedules waiting. */
+/** No subject has this name: no flood of jobs keeps schedules waiting. */
 const SCHEDULES_LANE = '@schedules';
 
 /**
@@ -85,7 +87,7 @@ export class ShardDispatcher {
         read: (range) => parts.timerStore.readDue(range),
         at: (row) => row.runAt,
         id: ({ jobId }) => jobId,
-        lane: ({ jobId, queue }) => (isScheduleId(jobId) ? SCHEDULES_LANE : queue),
+        lane: (row) => (isScheduleId(row.jobId) ? SCHEDULES_LANE : laneOf(row)),
       },
       shard: start.shard,
       from: start.from,
@@ -157,9 +159,9 @@ export class ShardDispatcher {
     return taken.length;
   }
 
-  /** A flood that waits to be held keeps no other queue's jobs from being taken. */
+  /** A flood that waits to be held keeps no other queue's jobs from being taken, nor its own of another priority. */
   #roomOf(lane: string): number {
-    return lane === SCHEDULES_LANE ? Infinity : this.#parts.work.room(lane);
+    return lane === SCHEDULES_LANE ? Infinity : this.#parts.work.room(subjectOf(lane));
   }
 
   #roomForLate(lane: string): number {
@@ -251,6 +253,15 @@ export class ShardDispatcher {
     const ageS = Math.max(0, now - oldest) / SECOND_MS;
     this.#parts.telemetry.gauge('punctual_oldest_due_age_seconds', ageS, { shard: String(this.shard) });
   }
+}
+
+function laneOf({ queue, priority }: Subject): string {
+  return `${priority} ${queue}`;
+}
+
+function subjectOf(lane: string): Subject {
+  const [priority = '', queue = ''] = lane.split(' ');
+  return { queue, priority: priority as Priority };
 }
 
 interface Custody {

@@ -217,6 +217,21 @@ describe('a queue with a rate', () => {
 });
 
 describe('a queue that nobody works', () => {
+  it('lets no high job wait behind a flood of low ones that the store takes long to hold', async () => {
+    const w = await world({
+      strikes: ({ method }) => (method === 'held.write' ? { kind: 'slow', afterMs: 5 * SECOND_MS } : undefined),
+    });
+    await w.configure('mail', { ratePerS: 10 });
+    w.schedule(FLOOD, { queue: 'mail', priority: 'low', inMs: 500 });
+    const high = [600, 1_600, 2_600].flatMap((inMs) => w.schedule(2, { queue: 'mail', priority: 'high', inMs }));
+    await w.run(4);
+    for (const { jobId, runAt } of high) {
+      const published = w.published('mail').find((each) => each.jobId === jobId);
+      const lagMs = (published?.atMs ?? Infinity) - (runAt - FAKE_START);
+      assert.ok(lagMs <= 300, `${lagMs} ms late`);
+    }
+  });
+
   it('has no more waiting in the stream than its workers are to start at once when they come back', async () => {
     const w = await world();
     await w.configure('mail', { ratePerS: 20, burst: 5 });
