@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { parseArgs } from 'node:util';
 import { closest } from '../core/domain/closest.ts';
 import { parseInstant } from '../core/contract/instant.ts';
 import { bucketOf, dayOf, hourOf } from '../core/domain/bucket.ts';
@@ -8,7 +7,9 @@ import { cohortOf, isJobId } from '../core/domain/ids.ts';
 import type { EpochMs } from '../core/domain/time.ts';
 import { ConfigError, loadConfig } from '../core/runtime/config.ts';
 import { type Command, ExitCode, UsageError } from './command.ts';
+import { readCommandLine } from './command-line.ts';
 
+const OPTIONS = { keyspace: { type: 'string' } } as const;
 const AUDITS_DIR = resolve(import.meta.dirname, '../../scripts/audit');
 
 /** An audit of scripts/audit: the words it takes, and the CQL literals that they make. */
@@ -73,9 +74,9 @@ export const cqlCommand: Command = {
     '  --keyspace <name>                if not PUNCTUAL_CASSANDRA_KEYSPACE (punctual)',
   ],
   run(args, output) {
-    const { positionals, keyspace } = parse(args);
+    const { positionals, values } = readCommandLine(args, OPTIONS);
     const [name = '', ...words] = positionals;
-    output.write(auditCql(name, words, keyspace ?? configuredKeyspace()));
+    output.write(auditCql(name, words, values.keyspace ?? configuredKeyspace()));
     return ExitCode.ok;
   },
 };
@@ -94,19 +95,6 @@ export function auditCql(name: string, words: readonly string[], keyspace: strin
     /:([a-z_]+)/g,
     (placeholder, variable: string) => literals[variable] ?? placeholder,
   );
-}
-
-function parse(args: readonly string[]): { positionals: readonly string[]; keyspace: string | undefined } {
-  try {
-    const { positionals, values } = parseArgs({
-      args: [...args],
-      allowPositionals: true,
-      options: { keyspace: { type: 'string' } },
-    });
-    return { positionals, keyspace: values.keyspace };
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error));
-  }
 }
 
 function configuredKeyspace(): string {

@@ -1,4 +1,3 @@
-import { parseArgs } from 'node:util';
 import { closest } from '../core/domain/closest.ts';
 import { parseInstant } from '../core/contract/instant.ts';
 import {
@@ -15,6 +14,7 @@ import type { EpochMs } from '../core/domain/time.ts';
 import { wallText } from '../core/domain/wall-calendar.ts';
 import { zoneReading } from '../core/domain/zone-reading.ts';
 import { systemClock } from '../core/runtime/system-clock.ts';
+import { readCommandLine } from './command-line.ts';
 import { type Command, ExitCode, type Output, UsageError } from './command.ts';
 import { table } from './table.ts';
 
@@ -128,7 +128,7 @@ function answer(name: string, args: readonly string[], output: Output): void {
     const meant = closest(name, Object.keys(VERBS));
     throw new UsageError(`no command cron ${name}${meant === undefined ? '' : `; did you mean ${meant}?`}`);
   }
-  const { positionals, values } = parsed(args);
+  const { positionals, values } = readCommandLine(args, OPTIONS);
   const [expression, ...others] = positionals;
   if (expression === undefined || others.length > 0) {
     throw new UsageError(`it is: punctual cron ${name} "<expression>" --time-zone <name>, the expression in quotes`);
@@ -139,15 +139,7 @@ function answer(name: string, args: readonly string[], output: Output): void {
   if (values.json !== true && question.note !== null) output.write(`(${question.note})\n`);
 }
 
-type Values = ReturnType<typeof parsed>['values'];
-
-function parsed(args: readonly string[]) {
-  try {
-    return parseArgs({ args: [...args], allowPositionals: true, options: OPTIONS });
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error));
-  }
-}
+type Values = ReturnType<typeof readCommandLine<typeof OPTIONS>>['values'];
 
 function questionOf(expression: string, values: Values): Question {
   const faults: Fault[] = [];

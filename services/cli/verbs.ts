@@ -1,8 +1,9 @@
-import { parseArgs, type ParseArgsConfig } from 'node:util';
+import type { parseArgs, ParseArgsConfig } from 'node:util';
 import { PunctualClient } from '../client/client.ts';
 import { closest } from '../core/domain/closest.ts';
 import { configuredApiUrl } from '../core/runtime/config.ts';
 import { ExitCode, type Output, UsageError } from './command.ts';
+import { readCommandLine } from './command-line.ts';
 import { exactJson } from './exact-json.ts';
 
 // What the commands that call the API have in common.
@@ -51,7 +52,7 @@ export type Values<T extends ParseArgsConfig['options']> = ReturnType<typeof par
 type Options = NonNullable<ParseArgsConfig['options']> & typeof API_OPTIONS;
 
 export function parse<T extends Options>(args: readonly string[], expected: readonly string[], options: T) {
-  const { positionals: words, values } = parsed(args, options);
+  const { positionals: words, values } = readCommandLine(args, options);
   if (words.length !== expected.length) {
     throw new UsageError(
       `${words.length} words where it takes ${expected.map((word) => `<${word}>`).join(' ') || 'none'}`,
@@ -59,14 +60,6 @@ export function parse<T extends Options>(args: readonly string[], expected: read
   }
   const { api } = values as { readonly api?: string };
   return { words, values, client: clientOf(api ?? configuredApiUrl()) };
-}
-
-function parsed<T extends Options>(args: readonly string[], options: T) {
-  try {
-    return parseArgs({ args: [...args], allowPositionals: true, options });
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error));
-  }
 }
 
 function clientOf(urls: string): PunctualClient {

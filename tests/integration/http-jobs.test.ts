@@ -162,6 +162,16 @@ describe('POST /jobs', () => {
     ]);
   });
 
+  it('sums up the first faults, and says how many more there are', async (test) => {
+    const api = await serveApi(test);
+    const detailOf = async (body: object): Promise<unknown> => (await api.call('POST', '/jobs', { body })).body['detail'];
+    const labels = Object.fromEntries(Array.from({ length: 30 }, (_, index) => [`label-${index}`, 7]));
+    assert.match(String(await detailOf({ queue: 'q', labels })), /^(labels\.[^;]*; ){3}and \d+ more$/);
+    const three = await detailOf({ queue: 'q', delay_s: '5', lease_s: 4, timeout_s: 0 });
+    assert.doesNotMatch(String(three), /more/);
+    assert.match(String(await detailOf({ queue: '', delay_s: '5', lease_s: 4, timeout_s: 0 })), /; and 1 more$/);
+  });
+
   it('takes a number beyond all doubles for none, and tells apart what values and what keys may hold', async (test) => {
     const api = await serveApi(test);
     for (const [body, fault] of [

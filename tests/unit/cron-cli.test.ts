@@ -86,6 +86,10 @@ describe('punctual cron next', () => {
     assert.match((await cron('next', '* * * * *')).errors, /time_zone: is required/);
     assert.match((await cron('next', '*', '*', '*', '*', '*', '--time-zone', 'UTC')).errors, /in quotes/);
     assert.match((await cron('nxt', '* * * * *')).errors, /did you mean next\?/);
+    assert.match(
+      (await cron('next', '* * * * *', '--time-zon', 'UTC')).errors,
+      /no option --time-zon; did you mean --time-zone\?/,
+    );
     const unknown = await cron('next', '* * * * *', '--zone', 'UTC', '--json');
     assert.equal(unknown.code, 2);
     assert.match((JSON.parse(unknown.output) as { error: string }).error, /--zone/);

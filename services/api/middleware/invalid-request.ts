@@ -7,8 +7,10 @@ const ERRORS_TOLD_MAX = 20;
 const SUMMED_UP_MAX = 3;
 
 export function invalidRequest(violations: readonly Violation[]): Problem {
+  const told = violations.slice(0, ERRORS_TOLD_MAX);
   return blaming(
-    violations.slice(0, ERRORS_TOLD_MAX).map(({ path, message }) => ({ field: fieldPath(path), message })),
+    told.map(({ path, message }) => ({ field: fieldPath(path), message })),
+    violations.length,
   );
 }
 
@@ -19,12 +21,13 @@ export function ofItem(list: string, index: number, problem: Problem): Problem {
   return blaming(errors.map(({ field, message }) => ({ field: `${list}[${index}].${field}`, message })));
 }
 
-function blaming(errors: readonly FieldError[]): Problem {
+function blaming(errors: readonly FieldError[], count = errors.length): Problem {
   const detail = errors
     .slice(0, SUMMED_UP_MAX)
     .map(({ field, message }) => `${field}: ${message}`)
     .join('; ');
-  return { code: 'invalid_request', detail, errors };
+  const more = count - SUMMED_UP_MAX;
+  return { code: 'invalid_request', detail: more > 0 ? `${detail}; and ${more} more` : detail, errors };
 }
 
 /** A refusal that one field is to blame for. */
