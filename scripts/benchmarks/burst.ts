@@ -36,7 +36,7 @@ const BATCH_JOBS = 500;
 const BATCHES_AT_ONCE = 4;
 const WARM_UP_JOBS_MAX = 5_000;
 const WARM_UP_LEAD_MS = 4_000;
-const WARM_UP_ROUNDS_MAX = 6;
+const WARM_UP_ROUNDS_MAX = 10;
 /** Between the last job's creation and the second in which all are due. */
 const LEAD_MS = 5_000;
 /** Creating may become so much slower than it was while warming up. */

@@ -23,7 +23,7 @@ export interface CreateResult {
 const QUEUES = ['north', 'east', 'south', 'west'];
 const SINGLES_AT_ONCE = 64;
 const BATCH_JOBS = 500;
-const WARM_WINDOWS_MAX = 6;
+const WARM_WINDOWS_MAX = 12;
 const BATCHES_AT_ONCE = 4;
 const DUE = { delayMs: 3_600_000 };
 

@@ -32,6 +32,9 @@ export interface ServersOptions {
   readonly progress: Progress;
 }
 
+/** By which the environment names a server. */
+const VARIABLES = { cassandra: 'PUNCTUAL_CASSANDRA_CONTACT_POINTS', nats: 'PUNCTUAL_NATS_SERVERS' } as const;
+
 function isOurs(server: Servers['cassandra']): server is ServerProcess {
   return server !== undefined && !('external' in server);
 }
@@ -46,8 +49,8 @@ function named(variable: string, own: ServerProcess | undefined): ServerProcess 
 export function findServers(stateDir: string): Servers {
   const { cassandra, nats } = findOurServers(stateDir);
   return {
-    cassandra: named('PUNCTUAL_CASSANDRA_CONTACT_POINTS', cassandra),
-    nats: named('PUNCTUAL_NATS_SERVERS', nats),
+    cassandra: named(VARIABLES.cassandra, cassandra),
+    nats: named(VARIABLES.nats, nats),
   };
 }
 
@@ -99,9 +102,13 @@ export async function startServers(options: ServersOptions): Promise<Servers> {
   });
 }
 
-/** Stops those that are ours. */
+/** Stops those that are ours, which the environment names no longer then. */
 export async function stopServers(servers: Servers): Promise<void> {
   await Promise.all([servers.cassandra, servers.nats].filter(isOurs).map((server) => server.stop()));
+  for (const name of ['cassandra', 'nats'] as const) {
+    const server = servers[name];
+    if (isOurs(server) && process.env[VARIABLES[name]] === server.contactPoint) delete process.env[VARIABLES[name]];
+  }
 }
 
 /** Empties the data, the logs stay. Only for servers that do not run. */

@@ -14,7 +14,7 @@ export interface ReadyFeedOptions {
 }
 
 /** How long the server holds a request while nothing waits. */
-const POLL_MS = 20_000;
+const POLL_MS = 5_000;
 const REDIAL_MS = 500;
 const DIAL_TIMEOUT_MS = 5_000;
 /** What a drain may take at the end. */
@@ -81,8 +81,13 @@ export class ReadyFeed {
 
   /** What is there already, by priority. */
   async #pullWaiting(consumers: readonly ReadyConsumer[], max: number): Promise<void> {
-    if (consumers.every(({ consumer }) => this.#drained.has(consumer))) return;
+    const unpolled = consumers.filter(({ consumer }) => !this.#polled.has(consumer));
+    // Only for one of them alone a request held open serves as well: those of several are not answered by priority.
+    if (unpolled.length <= 1 && consumers.every(({ consumer }) => this.#drained.has(consumer))) return;
     for (const { priority: consumer, most } of prioritySteps(consumers, max, this.#turn)) {
+      if (this.#isStopping()) return;
+      // What is in hand does not wait until NATS is back.
+      if (this.#arrived.length > 0 && (this.#trouble !== undefined || this.#linked === undefined)) return;
       const missing = Math.min(most, max - this.#arrived.length);
       // A request held open is the first that gets something.
       if (missing > 0 && !this.#polled.has(consumer.consumer)) await this.#pull(consumer, missing, 0);
@@ -147,8 +152,8 @@ export class ReadyFeed {
     const end = await pull(this.#nats, consumer, options, (message) => {
       mayHaveMore = this.#arrive(message);
     });
-    if (mayHaveMore) this.#drained.delete(consumer.consumer);
-    else this.#drained.add(consumer.consumer);
+    if (end === 'done' && !mayHaveMore) this.#drained.add(consumer.consumer);
+    else this.#drained.delete(consumer.consumer);
     if (end === 'done') return;
     // Whoever lost it makes it again, or names another.
     if (end === 'missing') this.#consumers = undefined;

@@ -1,4 +1,4 @@
-import { CURSOR_REWIND_MS, SECOND_MS, TICK_MS } from '../core/domain/limits.ts';
+import { CURSOR_REWIND_MS, SECOND_MS, TICK_MS, WAKES_APART_MAX_MS } from '../core/domain/limits.ts';
 import type { EpochMs } from '../core/domain/time.ts';
 import type { DueHints } from '../core/ports/due-hints.ts';
 import type { HeldReports } from '../core/ports/held-reports.ts';
@@ -32,7 +32,7 @@ const TICK_SPREAD_MS = 0.8 * TICK_MS;
 const DRAIN_MAX_MS = 5 * SECOND_MS;
 const DRAIN_LOOK_MS = 20;
 
-/** All shards that this process owns: takes them up, ticks them, and wakes at the millisecond of the next due row. */
+/** All shards that this process owns: takes them up, ticks them, and wakes at the millisecond of the next due row, or for a group of them. */
 export class Dispatcher {
   readonly #parts: DispatcherParts;
   readonly #work: QueueWork;
@@ -41,7 +41,7 @@ export class Dispatcher {
   readonly #awaited = new Set<number>();
   #cancelWake: (() => void) | null = null;
   #wakeAt: EpochMs = Infinity;
-  readonly #spacing = new Spacing();
+  readonly #spacing = new Spacing(WAKES_APART_MAX_MS);
   #draining = false;
 
   constructor(parts: DispatcherParts) {

@@ -6,7 +6,7 @@ import { FakeClock } from '../support/fake-clock.ts';
 /** Callers that come every so many ms: how long each waited, and when each went on. */
 async function turnsOf(count: number, everyMs: number): Promise<{ waits: readonly number[]; moments: Set<number> }> {
   const clock = new FakeClock();
-  const turns = new GroupTurns(clock);
+  const turns = new GroupTurns(clock, 30);
   const waits: number[] = [];
   const moments = new Set<number>();
   for (let index = 0; index < count; index += 1) {
@@ -36,7 +36,7 @@ describe('turns in groups', () => {
 
   it('let the first one after a rest go on at once', async () => {
     const clock = new FakeClock();
-    const turns = new GroupTurns(clock);
+    const turns = new GroupTurns(clock, 30);
     for (let time = 0; time < 3; time += 1) {
       const wentOn: string[] = [];
       for (const name of ['first', 'second', 'third']) void turns.turn().then(() => wentOn.push(name));

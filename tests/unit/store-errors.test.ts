@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { errors, types } from 'cassandra-driver';
 import { StoreError, type StoreErrorKind } from '../../services/core/ports/store-error.ts';
-import { toStoreError } from '../../services/core/storage/errors.ts';
+import { isUnreached, toStoreError } from '../../services/core/storage/errors.ts';
 
 const { responseErrorCodes: codes } = types;
 
@@ -36,6 +36,7 @@ const CASES: readonly (readonly [string, unknown, StoreErrorKind])[] = [
   ['a value that cannot be encoded', new TypeError('not enough bytes'), 'invalid'],
   ['hosts that are down', noHost('Host considered as DOWN', null), 'unavailable'],
   ['hosts that refuse connections', noHost(Object.assign(new Error(), { code: 'ECONNREFUSED' })), 'unavailable'],
+  ['a host that there is no connection to yet', noHost(new Error('No connection available')), 'unavailable'],
   ['hosts of which one may have done it', noHost(null, response(codes.overloaded), socketClosed({})), 'unknown'],
   ['hosts of which one is busy', noHost(null, new errors.BusyConnectionError('10.0.0.1', 1, 1)), 'overloaded'],
   ['no hosts at all', new errors.NoHostAvailableError({}), 'unavailable'],
@@ -51,6 +52,25 @@ describe('driver errors', () => {
       assert.equal(error.cause, cause);
     });
   }
+
+  it('say whether some node took the request', () => {
+    for (const cause of [
+      noHost('Host considered as DOWN', null),
+      noHost(new Error('No connection available'), socketClosed({})),
+      socketClosed({}),
+    ]) {
+      assert.equal(isUnreached(cause), true, String(cause));
+    }
+    const late = new errors.OperationTimedOutError('no answer', '10.0.0.1');
+    for (const cause of [
+      response(codes.overloaded),
+      noHost(null, response(codes.unavailableException)),
+      noHost(late),
+      late,
+    ]) {
+      assert.equal(isUnreached(cause), false, String(cause));
+    }
+  });
 
   it('are never unknown for a read, which writes nothing', () => {
     assert.equal(toStoreError(response(codes.readTimeout), 'read').kind, 'unavailable');

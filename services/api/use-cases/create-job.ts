@@ -1,7 +1,7 @@
 import { ok, refused, type Result } from '../../core/contract/problems.ts';
 import type { JobRow } from '../../core/domain/job.ts';
 import { JobStatus } from '../../core/domain/job-status.ts';
-import { DAY_MS, IDEMPOTENCY_KEY_KEPT_DAYS } from '../../core/domain/limits.ts';
+import { CREATES_APART_MAX_MS, DAY_MS, IDEMPOTENCY_KEY_KEPT_DAYS } from '../../core/domain/limits.ts';
 import type { EpochMs } from '../../core/domain/time.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { JobReader } from '../../core/ports/job-store.ts';
@@ -35,7 +35,7 @@ export class JobCreator {
 
   constructor(parts: CreateJobParts) {
     this.#parts = parts;
-    this.#turns = new GroupTurns(parts.clock);
+    this.#turns = new GroupTurns(parts.clock, CREATES_APART_MAX_MS);
   }
 
   /** @param route the scope of its key. */

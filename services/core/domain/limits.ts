@@ -94,6 +94,9 @@ export const CENSUS_EVERY_MS = 10 * SECOND_MS;
 export const CENSUS_EVERY_MAX_MS = 55 * SECOND_MS;
 
 // Cohorts and rounds (design section 4).
+/** What comes faster than 250 a second is begun in groups so far apart at most (decisions/0019): creates, whose callers wait, and due rows. */
+export const CREATES_APART_MAX_MS = 12;
+export const WAKES_APART_MAX_MS = 30;
 /** Jobs stored together: a Paxos round costs about the same for 1 row as for 64 rows of one partition. */
 export const COHORT_SIZE = 64;
 export const COHORT_OPEN_MAX_MS = SECOND_MS;

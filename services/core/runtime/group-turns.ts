@@ -4,11 +4,13 @@ import { Spacing } from './spacing.ts';
 /** Lets callers go on in groups. What those of a group do in their first turn of the event loop shares rounds, writes and messages. */
 export class GroupTurns {
   readonly #clock: Clock;
-  readonly #spacing = new Spacing();
+  readonly #spacing: Spacing;
   #next: { readonly turn: Promise<void>; members: number } | null = null;
 
-  constructor(clock: Clock) {
+  /** @param apartMaxMs nobody waits longer. */
+  constructor(clock: Clock, apartMaxMs: number) {
     this.#clock = clock;
+    this.#spacing = new Spacing(apartMaxMs);
   }
 
   /** Resolves when the caller's group begins. */

@@ -94,6 +94,8 @@ export function isUnreached(cause: unknown): boolean {
 function isConnectFailure(cause: unknown): boolean {
   if (typeof cause === 'string') return true;
   if (!(cause instanceof Error)) return false;
+  // What the driver throws of a node that it knows and has no connection to yet.
+  if (cause.message === 'No connection available') return true;
   const code = (cause as NodeJS.ErrnoException).code;
   return code === 'ECONNREFUSED' || code === 'EHOSTUNREACH' || code === 'ENETUNREACH' || code === 'ENOTFOUND';
 }

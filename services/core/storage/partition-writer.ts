@@ -18,12 +18,12 @@ interface Waiting<Row> {
 
 /**
  * Groups plain rows by partition, across callers: one write is in flight for each partition, and all rows that came meanwhile
- * make the next. No timer waits to fill a batch: an idle partition writes at once, a busy one batches by itself.
+ * make the next. No timer waits to fill a batch: an idle partition writes what came in one turn of the event loop, a busy one batches by itself.
  */
 export class PartitionWriter<Row> {
   readonly #partitionOf: (row: Row) => string;
   readonly #send: (rows: readonly Row[]) => Promise<void>;
-  /** A partition is in here exactly while one of its writes is in flight. */
+  /** A partition is in here exactly while one of its writes is in flight, or about to be. */
   readonly #waiting = new Map<string, Waiting<Row>[]>();
   #waitingRows = 0;
 
