@@ -167,7 +167,10 @@ describe('POST /jobs', () => {
     const detailOf = async (body: object): Promise<unknown> =>
       (await api.call('POST', '/jobs', { body })).body['detail'];
     const many = Object.fromEntries(Array.from({ length: 30 }, (_, index) => [`field_${index}`, 7]));
-    assert.match(String(await detailOf({ queue: 'q', ...many })), /^(field_\d+: is not a field here [^;]*; ){3}and 27 more$/);
+    assert.match(
+      String(await detailOf({ queue: 'q', ...many })),
+      /^(field_\d+: is not a field here [^;]*; ){3}and 27 more$/,
+    );
     const three = await detailOf({ queue: 'q', delay_s: '5', lease_s: 4, timeout_s: 0 });
     assert.doesNotMatch(String(three), /more/);
     assert.match(String(await detailOf({ queue: '', delay_s: '5', lease_s: 4, timeout_s: 0 })), /; and 1 more$/);

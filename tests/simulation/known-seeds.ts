@@ -33,5 +33,6 @@ export const KNOWN_SEEDS: readonly { readonly seed: number; readonly found: stri
   },
   { seed: 90192, found: 'the history of a job that was discarded minutes after its death went on to call it dead' },
   { seed: 500429, found: 'an api that stood still decided slots by a timetable that was changed meanwhile' },
+  { seed: 9500157, found: 'a heartbeat after the time limit was promised a whole lease; a mistake of the ledger' },
   { seed: 5500024, found: 'a job taken back by an api whose clock is behind got the due row that had been handled' },
 ];

@@ -132,8 +132,10 @@ export class Ledger {
 
   /** @param askedAt the true time at which the api began to serve the call. */
   heartbeat(jobId: string, attempt: number, askedAt: EpochMs): void {
-    const leaseS = this.#stores.rows.get(jobId)?.leaseS ?? 0;
-    this.#promiseLease(jobId, attempt, askedAt + leaseS * SECOND_MS);
+    const row = this.#stores.rows.get(jobId);
+    // No lease outlives the time limit, which the answer tells as well.
+    const until = Math.min(askedAt + (row?.leaseS ?? 0) * SECOND_MS, row?.deadlineAt ?? Infinity);
+    this.#promiseLease(jobId, attempt, until);
   }
 
   /** A row of a job has changed. */

@@ -29,15 +29,15 @@ function bench() {
   };
   return {
     ...{ clock, stores, one, put, slotsOfAProcess },
-    take: (jobId: string, slots = one) => clock.until(slots.take(QUEUE, MAX, jobId)),
-    holders: async () => [...(await clock.until(one.holders(QUEUE)))].toSorted(),
+    take: (jobId: string, slots = one, max = MAX) => clock.until(slots.take(QUEUE, max, jobId)),
+    holders: async (max = MAX) => [...(await clock.until(one.holders(QUEUE, max)))].toSorted(),
     /** As a dispatcher asks, several times a second. */
-    freeAfter: async (ms: number, slots = one): Promise<number> => {
+    freeAfter: async (ms: number, slots = one, max = MAX): Promise<number> => {
       for (let passed = 0; passed < ms; passed += 100) {
-        slots.free(QUEUE, MAX);
+        slots.free(QUEUE, max);
         await clock.advance(100);
       }
-      return slots.free(QUEUE, MAX);
+      return slots.free(QUEUE, max);
     },
   };
 }
@@ -70,6 +70,39 @@ describe('slots', () => {
     put(1, 'dead');
     assert.ok(await take(put(2, 'running')));
     assert.equal(await freeAfter(SECOND_MS), 2);
+  });
+
+  it('are none while as many or more run as max_running was lowered to, then as many as are left', async () => {
+    const { put, take, holders, freeAfter, slotsOfAProcess } = bench();
+    const jobs = [0, 1, 2, 3, 4].map((member) => put(member, 'running'));
+    for (const jobId of jobs) assert.ok(await take(jobId, undefined, 5));
+    const other = slotsOfAProcess();
+    // Which of them end first tells nothing of the numbers of their slots.
+    for (const [ended, free] of [
+      [2, 0],
+      [0, 0],
+      [1, 0],
+      [3, 1],
+    ] as const) {
+      put(ended, 'succeeded');
+      assert.equal(await freeAfter(SECOND_MS, other, 2), free, `when ${ended} has ended`);
+      if (free === 0) assert.equal(await take(put(9, 'scheduled'), other, 2), false);
+    }
+    // It runs already, and has no need to be told among those that may start.
+    assert.deepEqual(await holders(2), []);
+  });
+
+  it('let none of those start that were handed out before max_running was lowered, until there is one for it', async () => {
+    const { put, take, holders, freeAfter } = bench();
+    const jobs = [0, 1, 2].map((member) => put(member, 'enqueued'));
+    for (const jobId of jobs) assert.ok(await take(jobId));
+    assert.deepEqual(await holders(3), jobs);
+    assert.deepEqual(await holders(1), []);
+    // Their claims take them back.
+    for (const member of [0, 1, 2]) put(member, 'scheduled');
+    assert.equal(await freeAfter(8 * SECOND_MS, undefined, 1), 1);
+    assert.ok(await take(put(1, 'enqueued'), undefined, 1));
+    assert.deepEqual(await holders(1), [jobs[1]]);
   });
 
   it('of a job that is just being enqueued are left to it, for some seconds', async () => {

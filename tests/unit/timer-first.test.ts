@@ -55,7 +55,7 @@ const claim: Mover['move'] = async ({ parts }, jobId) => {
 const claimInVain: Mover['move'] = async ({ parts }, jobId) => {
   const claimer = new JobClaimer({
     ...parts,
-    gate: { isPaused: () => true, limitsRunning: () => false },
+    gate: { isPaused: () => true, maxRunning: () => null },
     claimed: new ClaimedJobs(),
   });
   const [result] = await claimer.claim([{ jobId, attempt: 1, claimId: 'claim-1' }], 'worker-1');

@@ -28,7 +28,7 @@ export interface ClaimJobsParts {
   readonly timers: Timers;
   readonly canceller: WaitingCanceller;
   readonly unqueuer: JobUnqueuer;
-  readonly gate: Pick<QueueGate, 'isPaused' | 'limitsRunning'>;
+  readonly gate: Pick<QueueGate, 'isPaused' | 'maxRunning'>;
   readonly slots: Pick<RunningSlots, 'holders'>;
   readonly claimed: ClaimedJobs;
   readonly startLags: Pick<StartLags, 'note'>;
@@ -94,7 +94,7 @@ export class JobClaimer {
     });
     // Asked once: no job is claimed without the timer that was, or was not, written for it.
     const paused = new Set(eligible.filter((job) => job !== null && gate.isPaused(job.queue)));
-    const limited = eligible.filter((job) => job !== null && !paused.has(job) && gate.limitsRunning(job.queue));
+    const limited = eligible.filter((job) => job !== null && !paused.has(job) && gate.maxRunning(job.queue) !== null);
     const { slotless, unread: unreadSlots } = await this.#withoutSlot(limited.filter((job) => job !== null));
     const deadlines = eligible.flatMap((job) =>
       job === null || paused.has(job) || slotless.has(job) || unreadSlots.has(job.queue)
@@ -176,13 +176,16 @@ export class JobClaimer {
   async #withoutSlot(
     jobs: readonly JobTerms[],
   ): Promise<{ readonly slotless: ReadonlySet<JobTerms>; readonly unread: ReadonlyMap<string, Problem> }> {
+    const { slots, gate } = this.#parts;
     const slotless = new Set<JobTerms>();
     const unread = new Map<string, Problem>();
     await Promise.all(
       Array.from(
         Map.groupBy(jobs, ({ queue }) => queue),
         async ([queue, ofQueue]) => {
-          const holders = await withStore(async () => ok(await this.#parts.slots.holders(queue)));
+          const holders = await withStore(async () =>
+            ok(await slots.holders(queue, gate.maxRunning(queue) ?? Infinity)),
+          );
           if (!holders.ok) unread.set(queue, holders.problem);
           else for (const job of ofQueue) if (!holders.value.has(job.jobId)) slotless.add(job);
         },

@@ -27,9 +27,9 @@ export class QueueGate {
     return this.#book.isPaused(queue);
   }
 
-  /** Whether a job of it may start only with a slot. */
-  limitsRunning(queue: string): boolean {
-    return this.#book.settingsOf(queue).maxRunning !== null;
+  /** Null: its jobs need no slots to start. */
+  maxRunning(queue: string): number | null {
+    return this.#book.settingsOf(queue).maxRunning;
   }
 
   isOpen(subject: { readonly queue: string; readonly priority: Priority }): boolean {

@@ -50,7 +50,8 @@ export class RunningSlots {
   /** How many slots are free as far as is known; where none is, looks for jobs that ended, for the next time. */
   free(queue: string, max: number): number {
     const known = this.#knownOf(queue);
-    const free = numbers(max).filter((slot) => isFree(known.slots.get(slot))).length - known.taking;
+    const free =
+      numbers(openTo(max, known.slots)).filter((slot) => isFree(known.slots.get(slot))).length - known.taking;
     if (known.sweptAt !== null && free > 0) return free;
     const pauseMs = Math.max(SWEEP_EVERY_MS, known.slots.size * SWEEP_MS_PER_SLOT);
     const now = this.#parts.clock.monotonic();
@@ -91,9 +92,11 @@ export class RunningSlots {
   }
 
   /** The jobs that may start now. To be read after the jobs were found enqueued. Throws StoreError. */
-  async holders(queue: string): Promise<ReadonlySet<string>> {
+  async holders(queue: string, max: number): Promise<ReadonlySet<string>> {
     const slots = await this.#parts.store.read(queue);
-    return new Set(slots.flatMap(({ jobId, leaving }) => (jobId === null || leaving ? [] : [jobId])));
+    const open = openTo(max, new Map(slots.map((slot) => [slot.slot, slot])));
+    const mayStart = slots.filter(({ slot, leaving }) => slot < open && !leaving);
+    return new Set(mayStart.flatMap(({ jobId }) => jobId ?? []));
   }
 
   async #take(queue: string, max: number, jobId: string, known: Known): Promise<boolean> {
@@ -101,8 +104,9 @@ export class RunningSlots {
     for (let tries = 0; tries < TRIES_MAX; tries += 1) {
       // From an earlier time that it was enqueued.
       const own = [...known.slots.values()].find((slot) => slot.jobId === jobId);
-      const slot = own?.slot ?? numbers(max).find((number) => isFree(known.slots.get(number)));
-      if (slot === undefined) return false;
+      const open = openTo(max, known.slots);
+      const slot = own?.slot ?? numbers(open).find((number) => isFree(known.slots.get(number)));
+      if (slot === undefined || slot >= open) return false;
       const before = known.slots.get(slot)?.token ?? null;
       const after = { queue, slot, jobId, leaving: false, takenAt: clock.now(), token: random.token() };
       if (await this.#change([{ before, after }], known)) return true;
@@ -188,6 +192,20 @@ function needsSlot(job: Pick<JobState, 'status' | 'queue'> | undefined, queue: s
   return (
     job !== undefined && job.queue === queue && (job.status === JobStatus.enqueued || job.status === JobStatus.running)
   );
+}
+
+/**
+ * The slots below this number may be taken, and relied on: as many as max_running leaves beside all that are taken from there on,
+ * by jobs from before it was lowered. Whoever knows less of the slots than is true takes the lower number for the bound.
+ */
+function openTo(max: number, slots: ReadonlyMap<number, RunningSlot>): number {
+  let open = max;
+  let taken = [...slots.values()].filter((slot) => slot.slot >= max && !isFree(slot)).length;
+  while (taken > 0 && open > 0 && open + taken > max) {
+    open -= 1;
+    if (!isFree(slots.get(open))) taken += 1;
+  }
+  return open;
 }
 
 function isFree(slot: RunningSlot | undefined): boolean {
