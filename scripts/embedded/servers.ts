@@ -72,6 +72,11 @@ export async function startServers(options: ServersOptions): Promise<Servers> {
   const { stateDir, ports, heapMb, commitlogSync, lifetime, progress } = options;
   return withLock(join(stateDir, 'servers.lock'), async () => {
     const running = findServers(stateDir);
+    for (const name of ['cassandra', 'nats'] as const) {
+      const server = running[name];
+      if (server === undefined || isOurs(server)) continue;
+      progress(`• Using ${server.contactPoint}, for ${VARIABLES[name]} names it; unset it to have one started here`);
+    }
     await assertPortsFree(ADDRESS, portsWanted(running, ports));
     // The first time this is a minute of downloads and compiling: side by side.
     await Promise.all([
@@ -107,7 +112,8 @@ export async function stopServers(servers: Servers): Promise<void> {
   await Promise.all([servers.cassandra, servers.nats].filter(isOurs).map((server) => server.stop()));
   for (const name of ['cassandra', 'nats'] as const) {
     const server = servers[name];
-    if (isOurs(server) && process.env[VARIABLES[name]] === server.contactPoint) delete process.env[VARIABLES[name]];
+    if (isOurs(server) && process.env[VARIABLES[name]] === server.contactPoint)
+      Reflect.deleteProperty(process.env, VARIABLES[name]);
   }
 }
 

@@ -148,13 +148,14 @@ export class ReadyFeed {
     if (this.#nats === undefined || this.#linked === undefined) throw new Error('not connected to NATS');
     const { inboxPrefix } = this.#options.connection;
     const options = { batch, expiresMs, inboxPrefix, broken: this.#linked.signal, stopping: this.#stopping.signal };
-    let mayHaveMore = false;
+    // Until a message of it tells otherwise.
+    this.#drained.add(consumer.consumer);
     const end = await pull(this.#nats, consumer, options, (message) => {
-      mayHaveMore = this.#arrive(message);
+      if (this.#arrive(message)) this.#drained.delete(consumer.consumer);
+      else this.#drained.add(consumer.consumer);
     });
-    if (end === 'done' && !mayHaveMore) this.#drained.add(consumer.consumer);
-    else this.#drained.delete(consumer.consumer);
     if (end === 'done') return;
+    this.#drained.delete(consumer.consumer);
     // Whoever lost it makes it again, or names another.
     if (end === 'missing') this.#consumers = undefined;
     this.#trouble = `the pull from consumer ${consumer.consumer} of ${consumer.stream} is ${end}`;

@@ -18,7 +18,7 @@ import {
   findServer,
   type ServerProcess,
 } from '../../scripts/embedded/server-process.ts';
-import { findOurServers, findServers, type Servers } from '../../scripts/embedded/servers.ts';
+import { findOurServers, findServers, type Servers, stopServers } from '../../scripts/embedded/servers.ts';
 import { startPrivateCassandra, startPrivateNats } from '../support/servers.ts';
 
 const ROWS = 200;
@@ -108,6 +108,9 @@ describe('an embedded nats-server', () => {
     assert.equal((natsIn(server.contactPoint) as ServerProcess).pid, server.pid);
     assert.deepEqual(natsIn('127.0.0.1:1'), { contactPoint: '127.0.0.1:1', external: true });
     assert.equal(findOurServers(stateDir).nats?.pid, server.pid, 'which stop is for');
+    natsIn(server.contactPoint);
+    await stopServers(findOurServers(stateDir));
+    assert.equal(process.env['PUNCTUAL_NATS_SERVERS'], undefined, 'so that it can be started again');
   });
 
   it('names a port in use, what wants it and how to choose another', async (t) => {
