@@ -196,7 +196,7 @@ function needsSlot(job: Pick<JobState, 'status' | 'queue'> | undefined, queue: s
 
 /**
  * The slots below this number may be taken, and relied on: as many as max_running leaves beside all that are taken from there on,
- * by jobs from before it was lowered. Whoever knows less of the slots than is true takes the lower number for the bound.
+ * by jobs from before it was lowered. Nobody takes one beyond the limit, so an older view of the slots opens fewer, never more.
  */
 function openTo(max: number, slots: ReadonlyMap<number, RunningSlot>): number {
   let open = max;
