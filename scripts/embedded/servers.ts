@@ -32,6 +32,7 @@ export interface ServersOptions {
   readonly progress: Progress;
 }
 
+const NAMES = ['cassandra', 'nats'] as const;
 /** By which the environment names a server. */
 const VARIABLES = { cassandra: 'PUNCTUAL_CASSANDRA_CONTACT_POINTS', nats: 'PUNCTUAL_NATS_SERVERS' } as const;
 
@@ -72,7 +73,7 @@ export async function startServers(options: ServersOptions): Promise<Servers> {
   const { stateDir, ports, heapMb, commitlogSync, lifetime, progress } = options;
   return withLock(join(stateDir, 'servers.lock'), async () => {
     const running = findServers(stateDir);
-    for (const name of ['cassandra', 'nats'] as const) {
+    for (const name of NAMES) {
       const server = running[name];
       if (server === undefined || isOurs(server)) continue;
       progress(`• Using ${server.contactPoint}, for ${VARIABLES[name]} names it; unset it to have one started here`);
@@ -109,17 +110,19 @@ export async function startServers(options: ServersOptions): Promise<Servers> {
 
 /** Stops those that are ours, which the environment names no longer then. */
 export async function stopServers(servers: Servers): Promise<void> {
-  await Promise.all([servers.cassandra, servers.nats].filter(isOurs).map((server) => server.stop()));
-  for (const name of ['cassandra', 'nats'] as const) {
-    const server = servers[name];
-    if (isOurs(server) && process.env[VARIABLES[name]] === server.contactPoint)
-      Reflect.deleteProperty(process.env, VARIABLES[name]);
-  }
+  await Promise.all(
+    NAMES.map(async (name) => {
+      const server = servers[name];
+      if (!isOurs(server)) return;
+      await server.stop();
+      if (process.env[VARIABLES[name]] === server.contactPoint) Reflect.deleteProperty(process.env, VARIABLES[name]);
+    }),
+  );
 }
 
 /** Empties the data, the logs stay. Only for servers that do not run. */
 export function eraseData(stateDir: string): void {
-  for (const name of ['cassandra', 'nats']) rmSync(join(stateDir, name, 'data'), { recursive: true, force: true });
+  for (const name of NAMES) rmSync(join(stateDir, name, 'data'), { recursive: true, force: true });
 }
 
 /** The environment by which our services and tests find these servers. */

@@ -48,8 +48,8 @@ seconds per 1,000 jobs and peak memory by process.
   --raw-seconds <n>        of each raw measurement (3)
   --json                   the result as one line of JSON on standard output; progress goes to standard error
 
-It starts an empty Cassandra (with a heap of 4 GB) and NATS for the run, unless PUNCTUAL_CASSANDRA_CONTACT_POINTS and PUNCTUAL_NATS_SERVERS
-name servers to be used: then in keyspaces of its own, dropped at the end.
+It starts an empty Cassandra (with a heap of 4 GB) and NATS for the run, unless PUNCTUAL_CASSANDRA_CONTACT_POINTS and
+PUNCTUAL_NATS_SERVERS name servers to be used: then in keyspaces of its own, dropped at the end.
 `;
 
 /** With a heap of 1 GB Cassandra marks it for a second at a time, with one of two cores: p99 at 1,000 jobs/s was 358 ms then, 136 with 4 GB. */
