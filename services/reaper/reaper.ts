@@ -100,18 +100,24 @@ export class Reaper {
   /** A duty of the loop, each second: what the deadlines of every owned shard name. */
   async reapDeadlines(): Promise<void> {
     await this.#waitFor([...this.#awaited].map((shard) => this.#takeUp(shard)));
-    await this.#forEachShard('deadlines', async (owned) => {
-      await owned.deadlines.runOnce();
-      await this.#saveCursors(owned);
-    });
+    const shards = [...this.#owned.values()];
+    const passes = spreadOver(this.#parts.clock, PASS_SPREAD_MS, shards, (owned) =>
+      this.#pass(owned, 'deadlines', async () => {
+        await owned.deadlines.runOnce();
+        await this.#saveCursors(owned);
+      }),
+    );
+    await this.#waitFor([passes]);
   }
 
   /** A duty of the loop: the second looks, a few shards at a time, those that are the furthest behind first. */
   async lookAgain(): Promise<void> {
-    await this.#forEachShard('looks', async (owned) => {
-      await owned.dueLook.runOnce();
-      await owned.deadlineLook.runOnce();
+    const behind = [...this.#owned.values()].sort((one, other) => one.dueLook.position() - other.dueLook.position());
+    const underWay = behind.filter(({ busy }) => busy.has('looks')).length;
+    const lanes = Array.from({ length: LOOKS_AT_ONCE - underWay }, async () => {
+      for (let owned = behind.shift(); owned !== undefined; owned = behind.shift()) await this.#lookAt(owned);
     });
+    await this.#waitFor(lanes);
     const now = this.#parts.clock.now();
     for (const { shard, dueLook } of this.#owned.values()) {
       const lagS = dueLook.lagMs(now) / SECOND_MS;
@@ -194,25 +200,26 @@ export class Reaper {
     return jobs;
   }
 
-  async #forEachShard(duty: 'deadlines' | 'looks', work: (owned: OwnedShard) => Promise<void>): Promise<void> {
-    const { holds, clock, log } = this.#parts;
-    const shards = [...this.#owned.values()];
-    if (duty === 'looks') shards.sort((one, other) => one.dueLook.position() - other.dueLook.position());
-    const mostAtOnce = duty === 'looks' ? LOOKS_AT_ONCE : Infinity;
-    await this.#waitFor([
-      spreadOver(clock, PASS_SPREAD_MS, shards, async (owned) => {
-        if (owned.busy.has(duty) || !holds(owned.shard)) return;
-        if (shards.filter(({ busy }) => busy.has(duty)).length >= mostAtOnce) return;
-        owned.busy.add(duty);
-        try {
-          await work(owned);
-        } catch (error) {
-          log.warn('a pass over a shard failed; trying again', { shard: owned.shard, duty, error: String(error) });
-        } finally {
-          owned.busy.delete(duty);
-        }
-      }),
-    ]);
+  async #lookAt(owned: OwnedShard): Promise<void> {
+    await this.#pass(owned, 'looks', async () => {
+      await owned.dueLook.runOnce();
+      await owned.deadlineLook.runOnce();
+    });
+  }
+
+  /** Never rejects; one that is under way already goes on alone. */
+  async #pass(owned: OwnedShard, duty: 'deadlines' | 'looks', work: () => Promise<void>): Promise<void> {
+    const { holds, log } = this.#parts;
+    const { shard, busy } = owned;
+    if (busy.has(duty) || !holds(shard)) return;
+    busy.add(duty);
+    try {
+      await work();
+    } catch (error) {
+      log.warn('a pass over a shard failed; trying again', { shard, duty, error: String(error) });
+    } finally {
+      busy.delete(duty);
+    }
   }
 
   /** What is slow goes on by itself, so that the next pass over the other shards does not wait for it. */

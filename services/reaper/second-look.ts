@@ -1,5 +1,11 @@
 import { bucketEnd, bucketOf } from '../core/domain/bucket.ts';
-import { MINUTE_MS, SECOND_LOOK_AFTER_MS, SPARE_DEADLINE_AHEAD_MS } from '../core/domain/limits.ts';
+import {
+  LOOK_MS_PER_ROW,
+  LOOK_ROWS,
+  MINUTE_MS,
+  SECOND_LOOK_AFTER_MS,
+  SPARE_DEADLINE_AHEAD_MS,
+} from '../core/domain/limits.ts';
 import type { EpochMs } from '../core/domain/time.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { TimerRange } from '../core/ports/timer-store.ts';
@@ -62,18 +68,32 @@ export class SecondLook {
   }
 
   async #look(bucket: EpochMs): Promise<number> {
-    const { read, settler, timers, clock, shard } = this.#parts;
+    const { read, shard } = this.#parts;
     let looked = 0;
     for await (const page of read({ shard, bucket, from: bucket, to: bucketEnd(bucket) - 1 })) {
-      if (page.length === 0) continue;
+      for (let start = 0; start < page.length; start += LOOK_ROWS) {
+        await this.#settle(page.slice(start, start + LOOK_ROWS));
+        await this.#leaveRoom(Math.min(LOOK_ROWS, page.length - start));
+      }
       looked += page.length;
-      const results = await settler.settle(page);
-      // What cannot be settled now gets a later timer, so that the look never waits for one cohort.
-      const unsettled = page.filter((_, index) => results[index] !== 'settled');
-      if (unsettled.length === 0) continue;
-      const at = clock.now() + SPARE_DEADLINE_AHEAD_MS;
-      await timers.armDeadlines(unsettled.map(({ jobId, publishedAt }) => ({ jobId, shard, at, publishedAt })));
     }
     return looked;
+  }
+
+  async #settle(rows: readonly Found[]): Promise<void> {
+    const { settler, timers, clock, shard } = this.#parts;
+    const results = await settler.settle(rows);
+    // What cannot be settled now gets a later timer, so that the look never waits for one cohort.
+    const unsettled = rows.filter((_, index) => results[index] !== 'settled');
+    if (unsettled.length === 0) return;
+    const at = clock.now() + SPARE_DEADLINE_AHEAD_MS;
+    await timers.armDeadlines(unsettled.map(({ jobId, publishedAt }) => ({ jobId, shard, at, publishedAt })));
+  }
+
+  /** The rows of a busy minute are looked at over the next one, or what is due meanwhile would wait; the later it is, the faster. */
+  async #leaveRoom(rows: number): Promise<void> {
+    const { clock } = this.#parts;
+    const unhurried = 1 - this.lagMs(clock.now()) / MINUTE_MS;
+    if (unhurried > 0) await clock.sleep(rows * LOOK_MS_PER_ROW * unhurried);
   }
 }

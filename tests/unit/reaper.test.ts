@@ -4,7 +4,13 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { JobRow } from '../../services/core/domain/job.ts';
 import { JobStatus } from '../../services/core/domain/job-status.ts';
-import { MINUTE_MS, SECOND_LOOK_AFTER_MS, SECOND_MS } from '../../services/core/domain/limits.ts';
+import {
+  COHORT_SIZE,
+  LOOKS_AT_ONCE,
+  MINUTE_MS,
+  SECOND_LOOK_AFTER_MS,
+  SECOND_MS,
+} from '../../services/core/domain/limits.ts';
 import { Reaper } from '../../services/reaper/reaper.ts';
 import { ReadyWatch } from '../../services/reaper/ready-watch.ts';
 import { Republisher } from '../../services/reaper/republish.ts';
@@ -140,6 +146,54 @@ describe('the second look at a due minute', () => {
     isAway = false;
     await run(75);
     assert.equal(status(away), JobStatus.enqueued);
+  });
+});
+
+describe('the second looks at many due rows', () => {
+  const JOBS = 2_000;
+  const many = Array.from({ length: JOBS }, (_, number) => {
+    const cohort = `j_0123456789a${Math.floor(number / COHORT_SIZE)
+      .toString(16)
+      .padStart(2, '0')}`;
+    return jobRow(cohort, number % COHORT_SIZE, { runAt: FAKE_START + 1_000, shard: SHARD });
+  });
+  const lookedAt = (statuses: readonly (JobStatus | undefined)[]) =>
+    statuses.filter((status) => status === JobStatus.enqueued).length;
+
+  it('are spread over the next minute, so that what is due meanwhile need not wait behind them', async () => {
+    const { put, due, dispatched, run, status } = bench();
+    put(...many);
+    for (const job of many) due(job);
+    dispatched(10 * MINUTE_MS);
+    await run(122);
+    const first = lookedAt(many.map(status));
+    assert.ok(first > 0 && first <= JOBS / 2, `${first} in the first seconds`);
+    await run(13);
+    assert.equal(lookedAt(many.map(status)), JOBS);
+  });
+
+  it('do not pause when they are late', async () => {
+    const { put, due, dispatched, run, status } = bench();
+    put(...many);
+    for (const job of many) due(job);
+    await run(182);
+    dispatched(10 * MINUTE_MS);
+    await run(5);
+    assert.equal(lookedAt(many.map(status)), JOBS);
+  });
+
+  it('go on with further shards as soon as one of those under way is through', async () => {
+    const shards = Array.from({ length: 3 * LOOKS_AT_ONCE }, (_, shard) => shard);
+    const { stores, run, put, due, status } = bench({}, shards);
+    const jobs = many.slice(0, shards.length * COHORT_SIZE).map((job, index) => ({
+      ...job,
+      shard: Math.floor(index / COHORT_SIZE),
+    }));
+    put(...jobs);
+    for (const job of jobs) due(job);
+    for (const shard of shards) stores.positions.set(`dispatch ${shard}`, FAKE_START + 10 * MINUTE_MS);
+    await run(123);
+    assert.equal(lookedAt(jobs.map(status)), jobs.length);
   });
 });
 

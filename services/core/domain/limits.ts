@@ -207,6 +207,9 @@ export const PUBLISHED_SLACK_MS = 10 * SECOND_MS;
 export const LAPSE_RETRY_MS = SECOND_MS;
 /** Shards whose closed minutes are looked at together: after a flood each of them has thousands of rows. */
 export const LOOKS_AT_ONCE = 8;
+/** Rows that one look settles together, and how long it pauses for each of them while it is not late: all looks take 1,600 a second. */
+export const LOOK_ROWS = 100;
+export const LOOK_MS_PER_ROW = 5;
 /** Deadline rows settled lately, of all shards of a process: three minutes of 1,000 a second. */
 export const SETTLED_ROWS_KEPT_MAX = 200_000;
 /** Claims whose worker was never heard of (a lost answer) that are not counted as tries. */
