@@ -5,6 +5,7 @@ import type { Clock } from '../core/ports/clock.ts';
 import type { TimerStore } from '../core/ports/timer-store.ts';
 import type { RowPool } from '../core/scan/row-pool.ts';
 import { ShardScanner, type Held } from '../core/scan/shard-scanner.ts';
+import { RecentKeys } from './recent-keys.ts';
 import type { Found, Settles } from './settle.ts';
 
 /** Rows settled together: their jobs are read and written grouped by cohort. */
@@ -12,17 +13,13 @@ const SETTLE_ROWS_MAX = 500;
 
 /** Rows settled lately, of all shards, so that the second look at their minute only takes the others. */
 export class SettledRows {
-  readonly #keys = new Set<string>();
+  readonly #keys = new RecentKeys(SETTLED_ROWS_KEPT_MAX);
 
   has(row: DeadlineEntry): boolean {
     return this.#keys.has(keyOf(row));
   }
 
   add(row: DeadlineEntry): void {
-    if (this.#keys.size >= SETTLED_ROWS_KEPT_MAX) {
-      const oldest = this.#keys.values().next();
-      if (oldest.done !== true) this.#keys.delete(oldest.value);
-    }
     this.#keys.add(keyOf(row));
   }
 }

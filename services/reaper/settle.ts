@@ -8,6 +8,7 @@ import {
   LAPSE_RETRY_MS,
   OVERLAP_LOOK_MS,
   PUBLISHED_SLACK_MS,
+  SETTLED_ROWS_KEPT_MAX,
 } from '../core/domain/limits.ts';
 import type { EndAttempt } from '../core/domain/operation.ts';
 import type { EpochMs } from '../core/domain/time.ts';
@@ -27,6 +28,7 @@ import type { QueueGate } from '../core/queues/queue-gate.ts';
 import type { Rounds } from '../core/rounds/rounds.ts';
 import type { Timers } from '../core/timers/timers.ts';
 import { HeldLookup, type PassedOver } from './held-lookup.ts';
+import { RecentKeys } from './recent-keys.ts';
 import type { Retention } from './retention.ts';
 import type { ScheduleWaker } from './schedule-waker.ts';
 
@@ -76,6 +78,8 @@ const LOOKS_MAX = 3;
 /** The one rule of design section 8, for rows of both timer tables: settle(job, now). */
 export class Settler implements Settles {
   readonly #parts: SettlerParts;
+  /** Their deadline rows were settled with their history; nothing changes them any more. */
+  readonly #succeeded = new RecentKeys(SETTLED_ROWS_KEPT_MAX);
 
   constructor(parts: SettlerParts) {
     this.#parts = parts;
@@ -98,7 +102,8 @@ export class Settler implements Settles {
 
   async #settleJobs(found: readonly Found[]): Promise<readonly Settled[]> {
     const { history, heldStore, retention, queue, log } = this.#parts;
-    const jobIds = [...new Set(found.map((row) => row.jobId))];
+    const needsLook = ({ table, jobId }: Found): boolean => table === 'deadlines' || !this.#succeeded.has(jobId);
+    const jobIds = [...new Set(found.filter(needsLook).map((row) => row.jobId))];
     const over = await this.#readOver(jobIds);
     const rows = await this.#read(jobIds.filter((jobId) => !over.has(jobId)));
     const finished = new Map<Found, FinishedJob>();
@@ -113,6 +118,7 @@ export class Settler implements Settles {
     const batch: Batch = { finished, ages, held, prepareRemoval };
     const results = await Promise.all(
       found.map(async (each) => {
+        if (!needsLook(each)) return 'settled';
         const end = over.get(each.jobId);
         if (end !== undefined) return this.#settleOver(each, end, batch);
         const row = rows.get(each.jobId);
@@ -128,6 +134,9 @@ export class Settler implements Settles {
     if (finished.size === 0) return results;
     try {
       await history.writeFinished([...finished.values()]);
+      for (const { jobId, status } of finished.values()) {
+        if (status === JobStatus.succeeded) this.#succeeded.add(jobId);
+      }
       return results;
     } catch (error) {
       log.warn('history rows could not be written; trying again', { rows: finished.size, error: String(error) });

@@ -338,6 +338,30 @@ describe('a finished job', () => {
     );
   });
 
+  it('is not read again for its due row where its deadline row was settled; one that may be replayed is', async () => {
+    const dead = { ...finished(1), status: JobStatus.dead };
+    const jobs = [finished(0), dead];
+    const core = bench(jobs);
+    await core.settle(...jobs.map((job) => foundOf(job)));
+    const readBefore = core.stores.calls.length;
+    const results = await core.settle(...jobs.map((job) => foundOf(job, { table: 'due' })));
+    assert.deepEqual(results, ['settled', 'settled']);
+    assert.deepEqual(
+      core.stores.calls.slice(readBefore).flatMap(({ args }) => args[0]),
+      [dead.jobId],
+    );
+  });
+
+  it('is looked at by its due row where the history row of its deadline row could not be written', async () => {
+    const job = finished(0);
+    const core = bench([job]);
+    core.stores.failNext('history.writeFinished', { kind: 'unavailable' });
+    await core.settle(foundOf(job));
+    const readBefore = core.stores.calls.length;
+    await core.settle(foundOf(job, { table: 'due' }));
+    assert.ok(core.stores.calls.length > readBefore);
+  });
+
   it('gets the very row that its cancellation wrote from whatever row finds it, an attempt before or not', async () => {
     for (const attempt of [0, 1]) {
       const failed = new Map([[1, { endedAt: FAKE_START - HOUR_MS, outcome: 'failed' as const, error: 'boom' }]]);
