@@ -1,13 +1,6 @@
 import type { Priority } from '../core/domain/job-status.ts';
-import {
-  BEAT_MS,
-  READY_AHEAD_MS,
-  READY_UNASKED_MAX,
-  SECOND_MS,
-  TURN_AHEAD_MS,
-  TURN_ROWS_MAX,
-} from '../core/domain/limits.ts';
-import { burstOf, rateAt, readyMaxOf, type QueueSettings } from '../core/domain/queue-settings.ts';
+import { BEAT_MS, READY_UNASKED_MAX, SECOND_MS, TURN_AHEAD_MS, TURN_ROWS_MAX } from '../core/domain/limits.ts';
+import { burstOf, rateAt, readyAheadOf, readyMaxOf, type QueueSettings } from '../core/domain/queue-settings.ts';
 import { TokenBucket } from '../core/domain/token-bucket.ts';
 import type { ReadyPublisher } from '../core/moves/ready-publisher.ts';
 import type { Clock } from '../core/ports/clock.ts';
@@ -102,8 +95,7 @@ export class QueueAllowance {
     const { queue, ratePerS, readyMax } = settings;
     const isUnasked = ratePerS === null && readyMax === null && this.#depths.known(queue) < READY_UNASKED_MAX;
     if (isUnasked) return READY_UNASKED_MAX;
-    const ahead = ratePerS === null ? Infinity : Math.max(burstOf(settings), (ratePerS * READY_AHEAD_MS) / SECOND_MS);
-    return Math.max(0, Math.min(readyMaxOf(settings), Math.ceil(ahead)) - this.#depths.of(queue));
+    return Math.max(0, Math.min(readyMaxOf(settings), readyAheadOf(settings) ?? Infinity) - this.#depths.of(queue));
   }
 
   #bucketOf(queue: string): TokenBucket {

@@ -75,6 +75,17 @@ const BELOW: readonly Relation[] = [
   ['fsck waits until writes under way have landed', limits.LATE_APPLY_MS, limits.FSCK_GRACE_DEFAULT_MS],
   ['looks at a waiting job get rarer', limits.ENQUEUED_LOOK_MIN_MS, limits.ENQUEUED_LOOK_MAX_MS],
   ['a sleep never overflows the timer of Node', limits.SLEEP_MAX_MS, 2 ** 31 - 1],
+  [
+    'what two dispatchers publish ahead at once is no surplus',
+    2 * limits.READY_AHEAD_MS,
+    limits.READY_KEPT_TIMES * limits.READY_AHEAD_MS + 1,
+  ],
+  ['claims of a busy queue never wait for its depth', limits.READY_DEPTHS_KEPT_MS, limits.READY_DEPTHS_STAND_MS],
+  [
+    'a claim waits for a depth a small part of its lease',
+    limits.READY_DEPTHS_WAIT_MS,
+    (limits.LEASE_MIN_S * limits.SECOND_MS) / 4,
+  ],
   ['a worker heartbeats less often than the reaper looks again', limits.LAPSE_RETRY_MS, heartbeatMinMs()],
   ['payload and row fit a round', limits.PAYLOAD_MAX_BYTES * 2, limits.ROUND_MAX_BYTES],
   ['a round is far from the 16 MiB of one CQL message', limits.ROUND_MAX_BYTES * 4, 16 * 1024 * 1024],

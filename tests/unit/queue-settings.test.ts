@@ -5,6 +5,8 @@ import {
   defaultSettings,
   isPaused,
   rateAt,
+  readyAheadOf,
+  readyKeptOf,
   readyMaxOf,
   retentionOf,
   type QueueSettings,
@@ -35,6 +37,17 @@ describe('the settings of a queue', () => {
     assert.equal(burstOf(settings({ ratePerS: 50 })), 50);
     assert.equal(burstOf(settings({ ratePerS: 0.1 })), 1);
     assert.equal(burstOf(settings({ ratePerS: 50, burst: 5 })), 5);
+  });
+
+  it('let so much of a rate wait for workers, or a whole burst, and claims leave some more than twice of it alone', () => {
+    const both = (overrides: Partial<QueueSettings>) => {
+      const of = settings(overrides);
+      return [readyAheadOf(of), readyKeptOf(of)];
+    };
+    assert.deepEqual(both({}), [null, null]);
+    assert.deepEqual(both({ ratePerS: 20 }), [60, 130]);
+    assert.deepEqual(both({ ratePerS: 20, burst: 100 }), [100, 210]);
+    assert.deepEqual(both({ ratePerS: 0.1 }), [1, 12]);
   });
 
   it('pause until somebody resumes, or until the time that was set', () => {

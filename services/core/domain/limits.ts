@@ -169,6 +169,15 @@ export const HELD_REPORT_STANDS_MS = 3 * SECOND_MS;
 export const READY_DEPTHS_KEPT_MS = SECOND_MS / 4;
 /** A queue with a rate has no more unclaimed than it starts in so long: workers that come back start no more at once. */
 export const READY_AHEAD_MS = 3 * SECOND_MS;
+/**
+ * Claims leave a queue with a rate so many times as much unclaimed, and take back what is beyond: several dispatchers whose views of
+ * the stream are a moment old may publish twice of it, and each of them one job more where the rate is small.
+ */
+export const READY_KEPT_TIMES = 2;
+export const READY_KEPT_MORE = 10;
+/** Claims go by what the ready stream told so long ago, or wait for its word for a moment; while it tells nothing they go on. */
+export const READY_DEPTHS_STAND_MS = SECOND_MS;
+export const READY_DEPTHS_WAIT_MS = SECOND_MS / 4;
 /** An hour of held rows is closed so long after its end: no due row is passed over into it any more. */
 export const HELD_HOUR_CLOSED_MS = 10 * MINUTE_MS;
 /** How long a due row whose job is not there yet is looked at again. */

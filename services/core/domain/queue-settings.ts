@@ -9,6 +9,9 @@ import {
   RETRY_FACTOR_DEFAULT,
   TIMEOUT_DEFAULT_S,
   QUEUE_RAMP_START_PERCENT,
+  READY_AHEAD_MS,
+  READY_KEPT_MORE,
+  READY_KEPT_TIMES,
   READY_MAX_DEFAULT,
   SECOND_MS,
 } from './limits.ts';
@@ -119,6 +122,19 @@ export function rateAt(settings: QueueSettings, now: EpochMs): number | null {
 /** At least one: a bucket that holds less than a job never gives one. */
 export function burstOf({ burst, ratePerS }: QueueSettings): number {
   return Math.max(1, burst ?? ratePerS ?? 1);
+}
+
+/** How many jobs of a queue with a rate dispatchers let wait for a claim, so that workers find some; null: it has no rate. */
+export function readyAheadOf(settings: QueueSettings): number | null {
+  const { ratePerS } = settings;
+  if (ratePerS === null) return null;
+  return Math.ceil(Math.max(burstOf(settings), (ratePerS * READY_AHEAD_MS) / SECOND_MS));
+}
+
+/** How many of them may wait in the ready stream before claims take some back; null: it has no rate, so all of them. */
+export function readyKeptOf(settings: QueueSettings): number | null {
+  const ahead = readyAheadOf(settings);
+  return ahead === null ? null : READY_KEPT_TIMES * ahead + READY_KEPT_MORE;
 }
 
 export function readyMaxOf({ readyMax }: QueueSettings): number {

@@ -1,4 +1,4 @@
-import { READY_DEPTHS_KEPT_MS } from '../domain/limits.ts';
+import { READY_DEPTHS_KEPT_MS, READY_DEPTHS_STAND_MS, READY_DEPTHS_WAIT_MS } from '../domain/limits.ts';
 import { msBetween, type MonotonicMs } from '../domain/time.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { ReadyQueue } from '../ports/ready-queue.ts';
@@ -12,7 +12,9 @@ export class ReadyDepths {
   #told: ReadonlyMap<string, number> = new Map();
   readonly #added = new Map<string, number>();
   #askedAt: MonotonicMs | null = null;
-  #asking: Promise<void> | null = null;
+  /** When what it told was asked for. */
+  #toldAt: MonotonicMs | null = null;
+  #asking: { readonly since: MonotonicMs; readonly done: Promise<void> } | null = null;
 
   constructor(parts: { queue: Pick<ReadyQueue, 'depths'>; clock: Clock; log: Log }) {
     this.#queue = parts.queue;
@@ -37,6 +39,13 @@ export class ReadyDepths {
     return this.of(queue);
   }
 
+  /** As it was a second ago at most, if need be after a short wait for the stream's word; null while the stream does not tell. */
+  async recentOf(queue: string): Promise<number | null> {
+    const refreshed = this.#refresh();
+    if (!this.#isRecent()) await this.#shortly(refreshed);
+    return this.#isRecent() ? this.known(queue) : null;
+  }
+
   /** So many more are on their way to the stream; negative: so many are not. */
   added(queue: string, count: number): void {
     const sum = (this.#added.get(queue) ?? 0) + count;
@@ -44,11 +53,25 @@ export class ReadyDepths {
     else this.#added.set(queue, sum);
   }
 
+  #isRecent(): boolean {
+    return this.#toldAt !== null && msBetween(this.#toldAt, this.#clock.monotonic()) < READY_DEPTHS_STAND_MS;
+  }
+
+  /** Whoever comes while a question has been out for as long as this already does not wait at all. */
+  async #shortly(refreshed: Promise<void>): Promise<void> {
+    if (this.#asking === null) return;
+    const leftMs = READY_DEPTHS_WAIT_MS - msBetween(this.#asking.since, this.#clock.monotonic());
+    if (leftMs <= 0) return;
+    const isThere = new AbortController();
+    await Promise.race([refreshed, this.#clock.sleep(leftMs, isThere.signal)]);
+    isThere.abort();
+  }
+
   async #refresh(): Promise<void> {
     const now = this.#clock.monotonic();
     if (this.#askedAt !== null && msBetween(this.#askedAt, now) < READY_DEPTHS_KEPT_MS) return;
-    this.#asking ??= this.#ask(now).finally(() => (this.#asking = null));
-    await this.#asking;
+    this.#asking ??= { since: now, done: this.#ask(now).finally(() => (this.#asking = null)) };
+    await this.#asking.done;
   }
 
   async #ask(now: MonotonicMs): Promise<void> {
@@ -61,6 +84,7 @@ export class ReadyDepths {
       );
       // What was added before is in the answer; what came meanwhile may be as well, and counts twice for a moment.
       for (const [queue, count] of before) this.added(queue, -count);
+      this.#toldAt = now;
     } catch (error) {
       this.#log.debug('the depths of the ready stream are not known', { error: String(error) });
     }
