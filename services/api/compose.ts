@@ -4,6 +4,7 @@ import { JobMover } from '../core/moves/move-job.ts';
 import { JobUnqueuer } from '../core/moves/unqueue-job.ts';
 import { RunningSlots } from '../core/queues/running-slots.ts';
 import { ReadyDepths } from '../core/queues/ready-depths.ts';
+import { ReadySurplus } from '../core/queues/ready-surplus.ts';
 import { ScheduleWriter } from '../core/moves/write-schedule.ts';
 import type { ServiceContext } from '../core/runtime/run-service.ts';
 import { JobIndex } from '../core/scan/job-index.ts';
@@ -63,11 +64,8 @@ export async function composeUseCases(context: ServiceContext, lay: LayFoundatio
   const claimed = new ClaimedJobs();
   const shards = writeShards;
   const index = new JobIndex({ timerStore: stores.timers, history, shards });
-  const waitingLimit = new WaitingLimit({
-    book,
-    board: foundation.heldBoard,
-    depths: new ReadyDepths({ queue, clock, log }),
-  });
+  const depths = new ReadyDepths({ queue, clock, log });
+  const waitingLimit = new WaitingLimit({ book, board: foundation.heldBoard, depths });
   const writer = new JobWriter({
     rounds,
     timers,
@@ -91,6 +89,7 @@ export async function composeUseCases(context: ServiceContext, lay: LayFoundatio
     unqueuer,
     gate,
     slots: new RunningSlots({ store: stores.slots, reader, clock, random, log }),
+    surplus: new ReadySurplus({ book, depths }),
     claimed,
     startLags,
     clock,

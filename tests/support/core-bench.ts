@@ -17,6 +17,7 @@ import { TimetableCache } from '../../services/core/moves/timetable-cache.ts';
 import { JobUnqueuer } from '../../services/core/moves/unqueue-job.ts';
 import { HeldBoard } from '../../services/core/queues/held-board.ts';
 import { ReadyDepths } from '../../services/core/queues/ready-depths.ts';
+import { ReadySurplus } from '../../services/core/queues/ready-surplus.ts';
 import { QueueBook } from '../../services/core/queues/queue-book.ts';
 import { RunningSlots } from '../../services/core/queues/running-slots.ts';
 import { StartLags } from '../../services/api/use-cases/start-lags.ts';
@@ -27,7 +28,7 @@ import { ScheduleFirer } from '../../services/dispatcher/schedule-firer.ts';
 import { Retention } from '../../services/reaper/retention.ts';
 import { ScheduleWaker } from '../../services/reaper/schedule-waker.ts';
 import { FakeClock } from './fake-clock.ts';
-import { MemoryBus, type BusMethod } from './memory-bus.ts';
+import { MemoryBus, type BusCall, type BusFault, type BusMethod } from './memory-bus.ts';
 import { MemoryStores, type Fault, type StoreCall, type StoreMethod } from './memory-store.ts';
 import { scriptedRandom } from './scripted-random.ts';
 import { silentLog, silentTelemetry } from './silent-telemetry.ts';
@@ -39,6 +40,8 @@ export interface CoreBenchOptions {
   readonly onEvent?: (event: BenchEvent) => void;
   /** What befalls a call to a store. */
   readonly strikes?: (call: StoreCall) => Fault | undefined;
+  /** What befalls a call to the bus. */
+  readonly busStrikes?: (call: BusCall) => BusFault | undefined;
   /** How far Cassandra's clock is ahead of the process's. */
   readonly serverAheadMs?: number;
   /** How many shards timers are spread over. */
@@ -48,7 +51,7 @@ export interface CoreBenchOptions {
 }
 
 export function coreBench(options: CoreBenchOptions = {}) {
-  const { onEvent, strikes, serverAheadMs = 0, shards = SHARDS_DEFAULT, perSubject } = options;
+  const { onEvent, strikes, busStrikes, serverAheadMs = 0, shards = SHARDS_DEFAULT, perSubject } = options;
   const clock = new FakeClock();
   const events: BenchEvent[] = [];
   const note = (event: BenchEvent): void => {
@@ -66,9 +69,9 @@ export function coreBench(options: CoreBenchOptions = {}) {
   const bus = new MemoryBus({
     clock,
     ...(perSubject === undefined ? {} : { perSubject }),
-    plan: ({ method }) => {
-      note(method);
-      return undefined;
+    plan: (call) => {
+      note(call.method);
+      return busStrikes?.(call);
     },
   });
   const connection = bus.connect();
@@ -157,6 +160,7 @@ export function coreBench(options: CoreBenchOptions = {}) {
       queue,
       queueBook,
       slots: new RunningSlots({ store: stores.slots, reader, clock, random, log }),
+      surplus: new ReadySurplus({ book: queueBook, depths }),
       startLags: new StartLags(clock),
       heldBoard,
       waitingLimit,

@@ -10,26 +10,23 @@ import type { Clock } from '../../core/ports/clock.ts';
 import type { JobReader, JobTerms, TermsReader } from '../../core/ports/job-store.ts';
 import type { Random } from '../../core/ports/random.ts';
 import type { Telemetry } from '../../core/ports/telemetry.ts';
-import type { QueueGate } from '../../core/queues/queue-gate.ts';
-import type { RunningSlots } from '../../core/queues/running-slots.ts';
 import type { Rounds } from '../../core/rounds/rounds.ts';
 import type { Armed, Timers } from '../../core/timers/timers.ts';
 import type { DeadlineEntry } from '../../core/domain/operation.ts';
+import { ClaimLimits, type ClaimLimitsParts } from './claim-limits.ts';
 import type { ClaimedJobs } from './claimed-jobs.ts';
 import { type JobsRead, readEachCohort } from './read-each-cohort.ts';
 import type { StartLags } from './start-lags.ts';
 import { problemOfRound, withStore } from './store-problems.ts';
 import type { ClaimedJob, ClaimItem } from './types.ts';
-import { attemptRefused, jobNotFound, queueAtLimit, queuePaused } from './worker-refusals.ts';
+import { attemptRefused, jobNotFound } from './worker-refusals.ts';
 
-export interface ClaimJobsParts {
+export interface ClaimJobsParts extends ClaimLimitsParts {
   readonly rounds: Rounds;
   readonly reader: JobReader & TermsReader;
   readonly timers: Timers;
   readonly canceller: WaitingCanceller;
   readonly unqueuer: JobUnqueuer;
-  readonly gate: Pick<QueueGate, 'isPaused' | 'maxRunning'>;
-  readonly slots: Pick<RunningSlots, 'holders'>;
   readonly claimed: ClaimedJobs;
   readonly startLags: Pick<StartLags, 'note'>;
   readonly clock: Clock;
@@ -46,9 +43,11 @@ const CLAIM_DEADLINE_SHARE = 1 / 3;
  */
 export class JobClaimer {
   readonly #parts: ClaimJobsParts;
+  readonly #limits: ClaimLimits;
 
   constructor(parts: ClaimJobsParts) {
     this.#parts = parts;
+    this.#limits = new ClaimLimits(parts);
   }
 
   /** @param read the jobs, where the caller has just read them. */
@@ -76,7 +75,7 @@ export class JobClaimer {
     worker: string,
     read: JobsRead<JobTerms> | undefined,
   ): Promise<readonly Result<ClaimedJob>[]> {
-    const { reader, timers, gate, clock } = this.#parts;
+    const { reader, timers, clock } = this.#parts;
     const jobIds = items.map((item) => item.jobId);
     const { rows: terms, problems } = read ?? (await readEachCohort(jobIds, (ids) => reader.readTerms(ids)));
     await timers.untilClockIsRight();
@@ -93,27 +92,23 @@ export class JobClaimer {
       return isEligible(job, item) ? job : null;
     });
     // Asked once: no job is claimed without the timer that was, or was not, written for it.
-    const paused = new Set(eligible.filter((job) => job !== null && gate.isPaused(job.queue)));
-    const limited = eligible.filter((job) => job !== null && !paused.has(job) && gate.maxRunning(job.queue) !== null);
-    const { slotless, unread: unreadSlots } = await this.#withoutSlot(limited.filter((job) => job !== null));
+    const { heldBack, unread, slotted } = await this.#limits.verdicts(eligible.filter((job) => job !== null));
     const deadlines = eligible.flatMap((job) =>
-      job === null || paused.has(job) || slotless.has(job) || unreadSlots.has(job.queue)
-        ? []
-        : [leaseDeadline(job, startedAt)],
+      job === null || heldBack.has(job) || unread.has(job.queue) ? [] : [leaseDeadline(job, startedAt)],
     );
     const armed = await this.#armByShard(deadlines);
     return Promise.all(
       items.map(async (item, index) => {
         const job = eligible[index] ?? null;
-        const unread = problems.get(item.jobId) ?? furtherProblems.get(item.jobId) ?? unreadSlots.get(job?.queue ?? '');
-        if (unread !== undefined) return refused(unread);
-        if (job !== null && paused.has(job)) return withStore(() => this.#takeBack(job, item, queuePaused(job.queue)));
-        if (job !== null && slotless.has(job))
-          return withStore(() => this.#takeBack(job, item, queueAtLimit(job.queue)));
+        const unreadable = problems.get(item.jobId) ?? furtherProblems.get(item.jobId) ?? unread.get(job?.queue ?? '');
+        if (unreadable !== undefined) return refused(unreadable);
+        const refusal = job === null ? undefined : heldBack.get(job);
+        if (job !== null && refusal !== undefined) return withStore(() => this.#takeBack(job, item, refusal));
         const timer = job === null ? undefined : armed.get(job.shard);
         if (job !== null && timer !== undefined) {
           if (!timer.ok) return timer;
-          const enqueuedAt = limited.includes(job) ? job.enqueuedAt : null;
+          // A slot that was seen stays only while the job is enqueued as it was found.
+          const enqueuedAt = slotted.has(job) ? job.enqueuedAt : null;
           return withStore(() => this.#claimOne(job, item, { worker, startedAt, enqueuedAt }, timer.value));
         }
         const row = rows.get(item.jobId);
@@ -168,33 +163,7 @@ export class JobClaimer {
     return this.#answerClaimed(row, item.attempt, startedAt);
   }
 
-  /**
-   * Of these jobs, found enqueued, those that may not start, because they have no slot of their queue. A slot that is found here
-   * stays while the job is enqueued as it was found: so the claim names when that was. Queues whose slots cannot be read keep
-   * no other's jobs from starting.
-   */
-  async #withoutSlot(
-    jobs: readonly JobTerms[],
-  ): Promise<{ readonly slotless: ReadonlySet<JobTerms>; readonly unread: ReadonlyMap<string, Problem> }> {
-    const { slots, gate } = this.#parts;
-    const slotless = new Set<JobTerms>();
-    const unread = new Map<string, Problem>();
-    await Promise.all(
-      Array.from(
-        Map.groupBy(jobs, ({ queue }) => queue),
-        async ([queue, ofQueue]) => {
-          const holders = await withStore(async () =>
-            ok(await slots.holders(queue, gate.maxRunning(queue) ?? Infinity)),
-          );
-          if (!holders.ok) unread.set(queue, holders.problem);
-          else for (const job of ofQueue) if (!holders.value.has(job.jobId)) slotless.add(job);
-        },
-      ),
-    );
-    return { slotless, unread };
-  }
-
-  /** Handed out before its queue was paused, or had a limit. */
+  /** Its queue does not let it start now. */
   async #takeBack(job: JobTerms, item: ClaimItem, problem: Problem): Promise<Result<ClaimedJob>> {
     const outcome = await this.#parts.unqueuer.unqueue(job);
     if (outcome.kind === 'lost') return this.#answerLost(outcome.row, item);

@@ -10,6 +10,7 @@ import type { JobClaimer } from './claim-jobs.ts';
 import { readEachCohort } from './read-each-cohort.ts';
 import { isUndecided, withStore } from './store-problems.ts';
 import type { ClaimedJob, LeaseRequest } from './types.ts';
+import { isHeldBack } from './worker-refusals.ts';
 
 export interface LeaseJobsParts {
   readonly queue: ReadyQueue;
@@ -49,9 +50,11 @@ export class JobLeaser {
           }
           const messages = (await this.#parts.queue.pull({ ...request, waitMs })).toSorted(byPriority);
           if (messages.length === 0) return ok([]);
-          const claimed = await this.#claim(request, messages);
-          // All of them were stale: the caller still waits for a job.
+          const { claimed, heldBack } = await this.#claim(request, messages);
           if (claimed.length > 0 || request.signal.aborted) return ok(claimed);
+          // A queue that has too many published takes them back, call by call: none of them goes on with it for longer than it waits.
+          if (heldBack > 0 && this.#sinceMs(startedAt) >= request.waitMs) return ok([]);
+          // All of them were stale, or held back: the caller still waits for a job.
         }
       });
     } catch (error) {
@@ -64,26 +67,33 @@ export class JobLeaser {
     }
   }
 
-  async #claim(request: LeaseRequest, messages: readonly PulledMessage[]): Promise<readonly ClaimedJob[]> {
+  /** @returns what was claimed, and how many jobs their queue took back. */
+  async #claim(
+    request: LeaseRequest,
+    messages: readonly PulledMessage[],
+  ): Promise<{ readonly claimed: readonly ClaimedJob[]; readonly heldBack: number }> {
     const read = request.signal.aborted
       ? null
       : await readEachCohort(messages.map(jobIdOf), (ids) => this.#parts.reader.readTerms(ids));
     const fitting = read === null ? [] : fittingOf(messages, read.rows);
     // For another call, or another worker.
     for (const message of messages) if (!fitting.includes(message)) message.nakAfter(0);
-    if (read === null || fitting.length === 0) return [];
+    if (read === null || fitting.length === 0) return { claimed: [], heldBack: 0 };
     const items = fitting.map(({ message: { jobId, attempt } }) => ({
       jobId,
       attempt,
       claimId: request.claimId,
     }));
     const results = await this.#parts.claimer.claim(items, request.worker, read);
-    return results.flatMap((result, index) => {
+    for (const [index, result] of results.entries()) {
       const undecided = !result.ok && isUndecided(result.problem.code);
       if (undecided) fitting[index]?.nakAfter(GIVE_BACK_MS);
       else fitting[index]?.ack();
-      return result.ok ? [result.value] : [];
-    });
+    }
+    return {
+      claimed: results.flatMap((result) => (result.ok ? [result.value] : [])),
+      heldBack: results.filter((result) => !result.ok && isHeldBack(result.problem)).length,
+    };
   }
 
   #sinceMs(startedAt: MonotonicMs): number {

@@ -40,6 +40,18 @@ export function queueAtLimit(queue: string): Problem {
   };
 }
 
+export function queueOverRate(queue: string): Problem {
+  return {
+    code: 'queue_over_rate',
+    detail: `More jobs of the queue ${queue} were handed out than its rate_per_s allows. The job waits, and comes again. Leave it.`,
+  };
+}
+
+/** The queue does not let the job start now: it waits for the queue again, and another message. */
+export function isHeldBack({ code }: Problem): boolean {
+  return code === 'queue_paused' || code === 'queue_at_limit' || code === 'queue_over_rate';
+}
+
 /** The attempt still stands in the row, yet Cassandra's clock refused the report: its deadline is over. */
 function ranOut(row: JobRow, attempt: number): boolean {
   return row.status === JobStatus.running && row.attempt === attempt;

@@ -18,6 +18,7 @@ export const PROBLEMS = {
   attempt_timed_out: { status: 409, title: 'The attempt ran past its time limit', retryable: false },
   queue_paused: { status: 409, title: 'The queue is paused', retryable: true },
   queue_at_limit: { status: 409, title: 'The queue runs as many jobs as it may', retryable: true },
+  queue_over_rate: { status: 409, title: 'The queue starts as many jobs as its rate allows', retryable: true },
   too_many_queues: { status: 409, title: 'As many queues are configured as there may be', retryable: false },
   schedule_paused: { status: 409, title: 'The schedule is paused', retryable: false },
   schedule_ended: { status: 409, title: 'The schedule has ended', retryable: false },

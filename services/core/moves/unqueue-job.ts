@@ -6,8 +6,8 @@ import type { Timers } from '../timers/timers.ts';
 import { dueEntryOf } from './end-attempt.ts';
 
 /**
- * Takes a job of a paused queue back from the ready stream: for whoever comes across it there, once its message is gone or
- * about to go. It waits for the dispatcher again, under its own time.
+ * Takes a job back from the ready stream whose queue does not let it start (paused, or a limit that is new or lower): for
+ * whoever comes across it there, once its message is gone or about to go. It waits for the dispatcher again, under its own time.
  */
 export class JobUnqueuer {
   readonly #rounds: Rounds;
@@ -24,7 +24,7 @@ export class JobUnqueuer {
   async unqueue(
     job: Pick<JobRow, 'jobId' | 'shard' | 'queue' | 'priority' | 'attempt' | 'runAt' | 'enqueuedAt'>,
   ): Promise<RoundOutcome> {
-    // By then every dispatcher knows of the pause, and holds the row without a look at the job, which may still be enqueued.
+    // By then every dispatcher knows of the pause or the limit, and holds the row without a look at the job, which may still be enqueued.
     // Counted from whoever's clock is ahead: a row before its run_at matches nothing (rule 4), and one at its run_at is the row that
     // the dispatcher has handled already.
     const at = Math.max(job.runAt, job.enqueuedAt ?? 0, this.#clock.now()) + QUEUE_SETTINGS_EVERY_MS;

@@ -1,0 +1,182 @@
+// A rate that is set, or lowered, holds back what was published already: claims take back what is more than dispatchers would
+// have published under it, and those feed it to the workers again, at the rate.
+
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { JobClaimer } from '../../services/api/use-cases/claim-jobs.ts';
+import { ClaimedJobs } from '../../services/api/use-cases/claimed-jobs.ts';
+import { JobLeaser } from '../../services/api/use-cases/lease-jobs.ts';
+import { PRIORITIES, type Priority, JobStatus } from '../../services/core/domain/job-status.ts';
+import { READY_DEPTHS_WAIT_MS, SECOND_MS } from '../../services/core/domain/limits.ts';
+import { defaultSettings, readyKeptOf, type QueueSettings } from '../../services/core/domain/queue-settings.ts';
+import { coreBench, setQueue, type CoreBench, type CoreBenchOptions } from '../support/core-bench.ts';
+import { DispatchWorld } from '../support/dispatch-world.ts';
+import { FAKE_START } from '../support/fake-clock.ts';
+import { jobRow, newCohort } from '../support/job-row.ts';
+
+const RATED: Partial<QueueSettings> = { ratePerS: 1 };
+/** What may stay in the ready stream under that rate. */
+const KEPT = readyKeptOf({ ...defaultSettings('mail'), ...RATED }) ?? 0;
+
+function claimerOn({ parts }: Pick<CoreBench, 'parts'>): JobClaimer {
+  return new JobClaimer({ ...parts, claimed: new ClaimedJobs() });
+}
+
+/** So many published jobs of each priority. */
+async function bench(counts: Partial<Record<Priority, number>>, options: CoreBenchOptions = {}) {
+  const core = coreBench(options);
+  const { parts, stores, clock } = core;
+  const jobs = PRIORITIES.toReversed().flatMap((priority) =>
+    Array.from({ length: counts[priority] ?? 0 }, () =>
+      jobRow(newCohort(), 0, { priority, status: JobStatus.enqueued, runAt: FAKE_START, enqueuedAt: FAKE_START }),
+    ),
+  );
+  for (const job of jobs) stores.rows.set(job.jobId, job);
+  await parts.queue.publish(
+    jobs.map(({ jobId, runAt, queue, priority }) => ({ jobId, attempt: 1, runAt, queue, priority })),
+  );
+  const claimer = claimerOn(core);
+  const codesOf = async (some: typeof jobs): Promise<readonly string[]> => {
+    const items = some.map(({ jobId }) => ({ jobId, attempt: 1, claimId: null }));
+    const results = await clock.until(claimer.claim(items, 'worker-1'));
+    return results.map((result) => (result.ok ? 'started' : result.problem.code));
+  };
+  const lease = (waitMs: number) =>
+    new JobLeaser({ ...parts, claimer }).lease({
+      ...{ queue: 'mail', priorities: PRIORITIES, max: 5, waitMs, worker: 'worker-1', claimId: null },
+      signal: new AbortController().signal,
+    });
+  return { ...core, jobs, codesOf, lease };
+}
+
+function countOf(codes: readonly string[], code: string): number {
+  return codes.filter((each) => each === code).length;
+}
+
+describe('claims in a queue that was given a rate', () => {
+  it('take back as many as are too many, over several batches, and start the rest', async () => {
+    const { core, codes } = await claimedInBatches(RATED);
+    assert.equal(countOf(codes, 'queue_over_rate'), 100 - KEPT);
+    assert.equal(countOf(codes, 'started'), KEPT);
+    const waiting = core.jobs.filter(({ jobId }) => core.stores.rows.get(jobId)?.status === JobStatus.scheduled);
+    assert.equal(waiting.length, 100 - KEPT);
+    const due = new Set(core.stores.due.all().map(({ jobId }) => jobId));
+    assert.ok(waiting.every(({ jobId }) => due.has(jobId)));
+  });
+
+  it('start all of them, and ask nothing, where it has none', async () => {
+    const { core, codes } = await claimedInBatches({ maxWaiting: 5 });
+    assert.equal(countOf(codes, 'started'), 100);
+    assert.ok(!core.events.includes('queue.depths'));
+  });
+
+  it('start what dispatchers may have published under its rate', async () => {
+    const core = await bench({ normal: KEPT });
+    await setQueue(core, 'mail', RATED);
+    assert.equal(countOf(await core.codesOf(core.jobs), 'started'), KEPT);
+  });
+
+  it('take back the lowest priority of a batch first', async () => {
+    const core = await bench({ low: 10, normal: 10, high: 10 });
+    await setQueue(core, 'mail', RATED);
+    const codes = await core.codesOf(core.jobs);
+    const started = core.jobs.filter((_, index) => codes[index] === 'started');
+    assert.equal(started.length, KEPT);
+    assert.equal(started.filter(({ priority }) => priority === 'high').length, 10);
+    assert.equal(started.filter(({ priority }) => priority === 'low').length, 0);
+  });
+
+  it('leave the jobs of other queues in the same call alone', async () => {
+    const core = await bench({ normal: 100 });
+    await setQueue(core, 'mail', RATED);
+    const other = jobRow(newCohort(), 0, { queue: 'calm', status: JobStatus.enqueued, enqueuedAt: FAKE_START });
+    core.stores.rows.set(other.jobId, other);
+    const codes = await core.codesOf([...core.jobs.slice(0, 20), other]);
+    assert.deepEqual([countOf(codes, 'queue_over_rate'), codes.at(-1)], [20, 'started']);
+  });
+
+  it('go on while the ready stream does not tell how many there are', async () => {
+    const core = await bench({ normal: 100 });
+    await setQueue(core, 'mail', RATED);
+    core.connection.disconnect();
+    assert.equal(countOf(await core.codesOf(core.jobs), 'started'), 100);
+  });
+
+  it('wait for a moment only when the stream is slow to tell, and those that come later not at all', async () => {
+    const core = await bench(
+      { normal: 100 },
+      {
+        busStrikes: ({ method }) => (method === 'queue.depths' ? { kind: 'slow', afterMs: 3 * SECOND_MS } : undefined),
+      },
+    );
+    await setQueue(core, 'mail', RATED);
+    const startedAt = core.clock.now();
+    assert.equal(countOf(await core.codesOf(core.jobs.slice(0, 50)), 'started'), 50);
+    assert.equal(core.clock.now() - startedAt, READY_DEPTHS_WAIT_MS);
+    assert.equal(countOf(await core.codesOf(core.jobs.slice(50)), 'started'), 50);
+    assert.equal(core.clock.now() - startedAt, READY_DEPTHS_WAIT_MS);
+  });
+
+  async function claimedInBatches(settings: Partial<QueueSettings>) {
+    const core = await bench({ normal: 100 });
+    await setQueue(core, 'mail', settings);
+    const codes: string[] = [];
+    for (let from = 0; from < core.jobs.length; from += 10) {
+      codes.push(...(await core.codesOf(core.jobs.slice(from, from + 10))));
+    }
+    return { core, codes };
+  }
+});
+
+describe('a lease in a queue that was given a rate', () => {
+  it('comes back empty, and quickly, with what it took back acknowledged', async () => {
+    const core = await bench({ normal: 100 });
+    await setQueue(core, 'mail', RATED);
+    assert.deepEqual(await core.clock.until(core.lease(0)), { ok: true, value: [] });
+    assert.equal([...core.bus.subjects.values()].flat().length, 95);
+  });
+
+  it('goes on taking back while its caller waits, until it has jobs', async () => {
+    const core = await bench({ normal: 100 });
+    await setQueue(core, 'mail', RATED);
+    const result = await core.clock.until(core.lease(5 * SECOND_MS));
+    assert.ok(result.ok && result.value.length > 0);
+    const left = [...core.bus.subjects.values()].flat().length + result.value.length;
+    assert.ok(left <= KEPT && left > KEPT - 5, String(left));
+  });
+});
+
+describe('an unlimited queue with a flood published, given a rate', () => {
+  it('starts no more than the rate and what may stay published, and all of its jobs in the end, once', async () => {
+    const ratePerS = 20;
+    const w = new DispatchWorld();
+    await w.start();
+    const jobs = w.schedule(400, { queue: 'mail' });
+    await w.run(2);
+    assert.equal(w.unclaimed('mail'), 400);
+    await w.configure('mail', { ratePerS });
+    w.worked.clear();
+    const kept = readyKeptOf({ ...defaultSettings('mail'), ratePerS }) ?? 0;
+    const leaser = new JobLeaser({ ...w.core.parts, claimer: claimerOn(w.core) });
+    const starts: { readonly jobId: string; readonly second: number }[] = [];
+    for (let second = 0; second < 20; second += 1) {
+      for (let call = 0; call < 10; call += 1) {
+        const leased = leaser.lease({
+          ...{ queue: 'mail', priorities: PRIORITIES, max: 20, waitMs: 0, worker: 'worker-1', claimId: null },
+          signal: new AbortController().signal,
+        });
+        await w.run(0.1);
+        const result = await leased;
+        assert.ok(result.ok);
+        starts.push(...result.value.map(({ job: { jobId } }) => ({ jobId, second })));
+      }
+    }
+    const within = (from: number, to: number) => starts.filter(({ second }) => second >= from && second < to).length;
+    assert.ok(within(0, 10) <= kept + 10 * ratePerS, `${within(0, 10)} in the first 10 s`);
+    for (const from of [3, 6, 9]) {
+      const started = within(from, from + 3);
+      assert.ok(started >= 3 * ratePerS - 10 && started <= 4 * ratePerS, `${started} from second ${from} on`);
+    }
+    assert.deepEqual(starts.map(({ jobId }) => jobId).toSorted(), jobs.map(({ jobId }) => jobId).toSorted());
+  });
+});
