@@ -289,6 +289,16 @@ describe('punctual queue', () => {
     return { code, text };
   }
 
+  it('takes no rate away that others stand on, and says how to go on', async (test) => {
+    const api = await serveApi(test);
+    await run(api, 'set', 'mails', '--rate', '50', '--burst', '10', '--ramp', '60');
+    const { code, text } = await run(api, 'set', 'mails', '--rate', 'default');
+    assert.equal(code, 1);
+    assert.match(text, /burst: needs rate_per_s.*give this its default \(null\) as well.*ramp_s: needs rate_per_s/);
+    const all = await run(api, 'set', 'mails', '--rate', 'default', '--burst', 'default', '--ramp', 'default');
+    assert.match(all.text, /rate_per_s +unlimited/);
+  });
+
   it('sets, shows, lists, pauses and resumes', async (test) => {
     const api = await serveApi(test);
     assert.match((await run(api, 'set', 'mails', '--rate', '50', '--max-attempts', '3')).text, /rate_per_s +50/);

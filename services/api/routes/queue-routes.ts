@@ -25,6 +25,9 @@ type QueueOperation = 'describeQueue' | 'listQueues' | 'setQueue' | 'changeQueue
 
 const LIST = ['queues'];
 const PATCH_TYPES = ['application/merge-patch+json', 'application/json'];
+/** A change that takes the rate away is refused with this, too. */
+const NEEDS_RATE =
+  'needs rate_per_s, without which it changes nothing: set that, or give this its default (null) as well';
 const BODY = { maxBytes: OTHER_BODY_MAX_BYTES, raw: { member: '' } };
 
 export function queueRoutes({ useCases, clock, horizonDays }: QueueRouteParts): Record<QueueOperation, Route> {
@@ -139,7 +142,7 @@ function merged(before: QueueSettings, patch: QueueSettingsRequest): Result<Queu
     ...(retry === null ? [] : retryViolations(retry)),
     ...(['burst', 'ramp_s'] as const)
       .filter((name) => next.ratePerS === null && next[name === 'burst' ? 'burst' : 'rampS'] !== null)
-      .map((name) => ({ path: [name], message: 'needs rate_per_s: without a rate there is nothing that it changes' })),
+      .map((name) => ({ path: [name], message: NEEDS_RATE })),
   ];
   return violations.length > 0 ? refused(invalidRequest(violations)) : ok(next);
 }
