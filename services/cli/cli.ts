@@ -1,6 +1,7 @@
 import { RefusedError, UnansweredError } from '../client/errors.ts';
 import { closest } from '../core/domain/closest.ts';
-import { type Command, ExitCode, type Output, UsageError } from './command.ts';
+import { UsageError } from '../core/runtime/command-line.ts';
+import { type Command, ExitCode, type Output } from './command.ts';
 import { cqlCommand } from './cql.ts';
 import { cronCommand } from './cron.ts';
 import { deadLettersCommand } from './dead-letters.ts';

@@ -23,11 +23,3 @@ export interface Command {
   /** Throws UsageError when the words make no sense. */
   run(words: readonly string[], output: Output): Promise<ExitCode> | ExitCode;
 }
-
-/** The message says what is wrong with the command line. */
-export class UsageError extends Error {
-  constructor(message: string) {
-    super(message);
-    this.name = 'UsageError';
-  }
-}

@@ -6,8 +6,8 @@ import { bucketOf, dayOf, hourOf } from '../core/domain/bucket.ts';
 import { cohortOf, isJobId } from '../core/domain/ids.ts';
 import type { EpochMs } from '../core/domain/time.ts';
 import { ConfigError, loadConfig } from '../core/runtime/config.ts';
-import { type Command, ExitCode, UsageError } from './command.ts';
-import { readCommandLine } from './command-line.ts';
+import { readCommandLine, UsageError } from '../core/runtime/command-line.ts';
+import { type Command, ExitCode } from './command.ts';
 
 const OPTIONS = { keyspace: { type: 'string' } } as const;
 const AUDITS_DIR = resolve(import.meta.dirname, '../../scripts/audit');

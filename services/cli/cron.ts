@@ -14,8 +14,8 @@ import type { EpochMs } from '../core/domain/time.ts';
 import { wallText } from '../core/domain/wall-calendar.ts';
 import { zoneReading } from '../core/domain/zone-reading.ts';
 import { systemClock } from '../core/runtime/system-clock.ts';
-import { readCommandLine } from './command-line.ts';
-import { type Command, ExitCode, type Output, UsageError } from './command.ts';
+import { readCommandLine, UsageError } from '../core/runtime/command-line.ts';
+import { type Command, ExitCode, type Output } from './command.ts';
 import { table } from './table.ts';
 
 const COUNT_DEFAULT = 5;

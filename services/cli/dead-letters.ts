@@ -1,9 +1,10 @@
 import type { PunctualClient } from '../client/client.ts';
 import type { DeadLetter, DeadLetterFilter, NewOperation } from '../client/types.ts';
 import type { Command } from './command.ts';
-import { FILTER, start, START, windowOf } from './operation.ts';
+import { FILTER, start, START } from './operation.ts';
 import { table } from './table.ts';
 import { API_USAGE, numberOf, parse, runVerb, show, type Verbs, wholeNumber, withoutUndefined } from './verbs.ts';
+import { dayWindow, givenWindow, type Window, windowText } from './window.ts';
 
 const LIST_DEFAULT_ROWS = 50;
 const PAGE_MAX_ROWS = 500;
@@ -13,11 +14,12 @@ const LIST = { ...FILTER, limit: { type: 'string' } } as const;
 const VERBS: Verbs = {
   list: async (args, output) => {
     const { words, values, client } = parse(args, ['queue'], LIST);
-    const { from, to, label, error } = values;
+    const { label, error } = values;
     const limit = values.limit === undefined ? LIST_DEFAULT_ROWS : wholeNumber('--limit', values.limit);
-    const filter = withoutUndefined({ queue: words[0] ?? '', ...windowOf(from, to), label, error });
+    const window = dayWindow(values, 'past');
+    const filter = withoutUndefined({ queue: words[0] ?? '', ...window, label, error });
     const letters = await listed(client, filter as DeadLetterFilter, limit);
-    show(output, values, letters, () => listText(letters));
+    show(output, values, letters, () => listText(letters, { window, limit }));
   },
   replay: startOf('replay'),
   discard: startOf('discard'),
@@ -26,9 +28,10 @@ const VERBS: Verbs = {
 export const deadLettersCommand: Command = {
   name: 'dead-letters',
   usage: [
-    'dead-letters list <queue>          by the time of death: --from <time> --to <time>, --label <name=value>, --error <part of it>,',
-    '                                   --limit <n> (default 50); all attempts with --json',
-    'dead-letters replay <queue>        due again, with as many tries again: the same, and --rate <per s>, --dry-run, --wait',
+    'dead-letters list <queue>          by the time of death: --from <time> --to <time> (default: the last 24 hours),',
+    '                                   --label <name=value>, --error <part of it>, --limit <n> (default 50); all attempts with --json',
+    'dead-letters replay <queue>        due again, with as many tries again: --from <time> --to <time> (required), --label, --error,',
+    '                                   --rate <per s>, --dry-run, --wait',
     'dead-letters discard <queue>       given up for good: likewise',
     ...API_USAGE,
   ],
@@ -38,10 +41,10 @@ export const deadLettersCommand: Command = {
 function startOf(verb: 'replay' | 'discard'): Verbs[string] {
   return async (args, output) => {
     const { words, values, client } = parse(args, ['queue'], START);
-    const { from, to, label, error, rate } = values;
+    const { label, error, rate } = values;
     const operation = withoutUndefined({
       verb,
-      filter: withoutUndefined({ queue: words[0] ?? '', ...windowOf(from, to), label, error }),
+      filter: withoutUndefined({ queue: words[0] ?? '', ...givenWindow(values), label, error }),
       rate_per_s: rate === undefined ? undefined : numberOf('--rate', rate),
     });
     await start(client, output, operation as NewOperation, values);
@@ -61,8 +64,12 @@ async function listed(client: PunctualClient, filter: DeadLetterFilter, limit: n
   return letters;
 }
 
-function listText(letters: readonly DeadLetter[]): string {
-  if (letters.length === 0) return 'no dead letters in this window\n';
+function listText(
+  letters: readonly DeadLetter[],
+  { window, limit }: { readonly window: Window; readonly limit: number },
+): string {
+  if (letters.length === 0) return `no dead letters ${windowText(window)}\n`;
   const rows = letters.map(({ job_id: id, dead_at: at, attempt, reason, error }) => [id, at, attempt, reason, error]);
-  return table(['JOB', 'DIED', 'ATTEMPT', 'REASON', 'ERROR'], rows);
+  const more = letters.length < limit ? '' : `the first ${limit}; --limit shows more\n`;
+  return `${table(['JOB', 'DIED', 'ATTEMPT', 'REASON', 'ERROR'], rows)}${more}died ${windowText(window)}\n`;
 }

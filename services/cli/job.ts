@@ -1,10 +1,7 @@
 import type { PunctualClient } from '../client/client.ts';
 import type { Job, JobFilter, ListedJob, NewJob } from '../client/types.ts';
-import { formatInstant, parseInstant } from '../core/contract/instant.ts';
-import { DAY_MS } from '../core/domain/limits.ts';
-import type { EpochMs } from '../core/domain/time.ts';
-import { systemClock } from '../core/runtime/system-clock.ts';
-import { type Command, UsageError } from './command.ts';
+import { JobStatus } from '../core/domain/job-status.ts';
+import type { Command } from './command.ts';
 import { exactJson } from './exact-json.ts';
 import { facts, table } from './table.ts';
 import { placesOf } from './trace.ts';
@@ -24,6 +21,7 @@ import {
   wholeNumber,
   withoutUndefined,
 } from './verbs.ts';
+import { dayWindow, type Window, windowText } from './window.ts';
 
 const LIST_DEFAULT_ROWS = 50;
 const PAGE_MAX_ROWS = 500;
@@ -64,8 +62,11 @@ const VERBS: Verbs = {
   list: async (args, output) => {
     const { words, values, client } = parse(args, ['queue'], LIST);
     const limit = values.limit === undefined ? LIST_DEFAULT_ROWS : wholeNumber('--limit', values.limit);
-    const jobs = await listed(client, filterOf(words[0] ?? '', values), limit);
-    show(output, values, jobs, () => listText(jobs, limit));
+    const window = windowOf(values);
+    const { status, label } = values;
+    const filter = withoutUndefined({ queue: words[0] ?? '', ...window, status, label });
+    const jobs = await listed(client, filter as JobFilter, limit);
+    show(output, values, jobs, () => listText(jobs, { window, limit }));
   },
   cancel: async (args, output) => {
     const { words, values, client } = parse(args, ['job_id'], API_OPTIONS);
@@ -110,8 +111,8 @@ export const jobCommand: Command = {
     'job create <queue> [options]       --payload <json> --run-at <time> | --delay <s>, --jitter <s>, --priority, --key <text>,',
     '                                   --max-attempts <n> --timeout <s> --lease <s> --expires-at <time> --label <name=value>',
     'job get <job_id> | --key <text>    a job with all its attempts',
-    'job list <queue> [options]         by run_at: --from <time> --to <time> (default: the last 24 hours), --status, --label',
-    '                                   <name=value>, --limit <n> (default 50)',
+    'job list <queue> [options]         by run_at: --from <time> --to <time> (default: the last 24 hours; of those scheduled the next),',
+    '                                   --status, --label <name=value>, --limit <n> (default 50)',
     'job cancel <job_id>                also a running one: its worker is asked to stop',
     'job run <job_id>                   makes a scheduled job due now',
     'job replay <job_id>                makes a dead job due now, with as many tries again: --payload <json>, --queue <name>',
@@ -138,17 +139,9 @@ function newJobOf(queue: string, values: Values<typeof CREATE>): NewJob {
   }) as unknown as NewJob;
 }
 
-function filterOf(queue: string, values: Values<typeof LIST>): JobFilter {
-  const { from, to, status, label } = values;
-  const start = from === undefined ? undefined : instantOf('--from', from);
-  const end = to === undefined ? (start ?? systemClock.now() - DAY_MS) + DAY_MS : instantOf('--to', to);
-  return withoutUndefined({
-    queue,
-    from: formatInstant(start ?? end - DAY_MS),
-    to: formatInstant(end),
-    status,
-    label,
-  }) as unknown as JobFilter;
+/** What is scheduled lies ahead, everything else behind. */
+function windowOf(values: Values<typeof LIST>): Window {
+  return dayWindow(values, values.status === JobStatus.scheduled ? 'ahead' : 'past');
 }
 
 /** Page after page; a page may be empty and still have a next one. */
@@ -200,15 +193,12 @@ function jobText(job: Job): string {
   return attempts.length === 0 ? top : `${top}\n${table(columns, rows)}`;
 }
 
-function listText(jobs: readonly ListedJob[], limit: number): string {
-  if (jobs.length === 0) return 'no jobs in this window\n';
+function listText(
+  jobs: readonly ListedJob[],
+  { window, limit }: { readonly window: Window; readonly limit: number },
+): string {
+  if (jobs.length === 0) return `no jobs with a run_at ${windowText(window)}\n`;
   const rows = jobs.map((job) => [job.job_id, job.status, job.priority, job.run_at, job.attempt, job.last_error]);
   const more = jobs.length < limit ? '' : `the first ${limit}; --limit shows more\n`;
-  return `${table(['JOB', 'STATUS', 'PRIORITY', 'RUN AT', 'ATTEMPT', 'LAST ERROR'], rows)}${more}`;
-}
-
-function instantOf(option: string, text: string): EpochMs {
-  const parsed = parseInstant(text);
-  if (!parsed.ok) throw new UsageError(`${option} ${parsed.fault}`);
-  return parsed.epochMs;
+  return `${table(['JOB', 'STATUS', 'PRIORITY', 'RUN AT', 'ATTEMPT', 'LAST ERROR'], rows)}${more}run_at ${windowText(window)}\n`;
 }

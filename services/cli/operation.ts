@@ -1,9 +1,12 @@
 import type { PunctualClient } from '../client/client.ts';
 import type { DryRun, NewOperation, Operation } from '../client/types.ts';
+import { BulkVerb } from '../core/domain/bulk.ts';
+import { closest } from '../core/domain/closest.ts';
 import { SECOND_MS } from '../core/domain/limits.ts';
 import { systemClock } from '../core/runtime/system-clock.ts';
 import { systemRandom } from '../core/runtime/system-random.ts';
-import { type Command, type Output, UsageError } from './command.ts';
+import { UsageError } from '../core/runtime/command-line.ts';
+import type { Command, Output } from './command.ts';
 import { facts, table } from './table.ts';
 import {
   API_OPTIONS,
@@ -12,10 +15,12 @@ import {
   parse,
   runVerb,
   show,
+  signedNumberOf,
   type Verbs,
   wholeNumber,
   withoutUndefined,
 } from './verbs.ts';
+import { givenWindow } from './window.ts';
 
 const WAIT_EVERY_MS = SECOND_MS;
 const LIST_DEFAULT_ROWS = 20;
@@ -48,12 +53,12 @@ const VERBS: Verbs = {
   start: async (args, output) => {
     const { words, values, client } = parse(args, ['verb', 'queue'], START_ANY);
     const [verb = '', queue = ''] = words;
-    const { from, to, status, label, error, shift, rate } = values;
+    const { status, label, error, shift, rate } = values;
     const operation = withoutUndefined({
-      verb,
-      filter: withoutUndefined({ queue, ...windowOf(from, to), status, label, error }),
+      verb: verbOf(verb),
+      filter: withoutUndefined({ queue, ...givenWindow(values), status, label, error }),
       run_at: values['run-at'],
-      shift_s: shift === undefined ? undefined : numberOf('--shift', shift),
+      shift_s: shift === undefined ? undefined : signedNumberOf('--shift', shift),
       rate_per_s: rate === undefined ? undefined : numberOf('--rate', rate),
     });
     await start(client, output, operation as NewOperation, values);
@@ -79,10 +84,10 @@ const VERBS: Verbs = {
 export const operationCommand: Command = {
   name: 'operation',
   usage: [
-    'operation start <verb> <queue>     cancel | reschedule | run | replay | discard all jobs of a window: --from <time> --to <time>,',
-    '                                   by run_at (replay, discard: by the time of death), --status, --label <name=value>,',
-    '                                   --error <part of it>, --rate <per s> (default 100), --dry-run (counts and shows), --wait;',
-    '                                   reschedule: --run-at <time> | --shift=<s>',
+    'operation start <verb> <queue>     cancel | reschedule | run | replay | discard all jobs of a window: --from <time> --to <time>',
+    '                                   (required), by run_at (replay, discard: by the time of death), --status,',
+    '                                   --label <name=value>, --error <part of it>, --rate <per s> (default 100),',
+    '                                   --dry-run (counts and shows), --wait; reschedule: --run-at <time> | --shift <s>',
     'operation get <operation_id>       how far it is: --wait',
     'operation list                     the newest first: --limit <n> (default 20)',
     'operation stop <operation_id>      what it has changed stays: --wait',
@@ -91,13 +96,15 @@ export const operationCommand: Command = {
   run: (words, output) => runVerb('operation', VERBS, words, output),
 };
 
-/** Both are asked for: what an act on many jobs is meant for is no default's to say. */
-export function windowOf(
-  from: string | undefined,
-  to: string | undefined,
-): { readonly from: string; readonly to: string } {
-  if (from === undefined || to === undefined) throw new UsageError('--from and --to are required');
-  return { from, to };
+/** Throws UsageError for none that there is. */
+function verbOf(text: string): BulkVerb {
+  const verbs = Object.values(BulkVerb);
+  const verb = verbs.find((each) => each === text);
+  if (verb !== undefined) return verb;
+  const meant = closest(text, verbs);
+  throw new UsageError(
+    `no verb ${text}${meant === undefined ? `: give one of ${verbs.join(', ')}` : `; did you mean ${meant}?`}`,
+  );
 }
 
 /** Counts, or starts under a key of its own, so that a lost answer starts nothing twice. */

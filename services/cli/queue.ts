@@ -1,6 +1,7 @@
 import type { PunctualClient } from '../client/client.ts';
 import type { CountedQueue, NewQueueSettings, Queue, QueueCounts, QueueSettings } from '../client/types.ts';
-import { type Command, UsageError } from './command.ts';
+import { UsageError } from '../core/runtime/command-line.ts';
+import type { Command } from './command.ts';
 import { type Cell, facts, table } from './table.ts';
 import {
   API_OPTIONS,

@@ -7,7 +7,8 @@ import type {
   ScheduleRun,
   SchedulesPause,
 } from '../client/types.ts';
-import { type Command, type Output, UsageError } from './command.ts';
+import { UsageError } from '../core/runtime/command-line.ts';
+import type { Command, Output } from './command.ts';
 import { exactJson } from './exact-json.ts';
 import { type Cell, facts, table } from './table.ts';
 import {

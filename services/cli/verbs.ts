@@ -2,8 +2,8 @@ import type { parseArgs, ParseArgsConfig } from 'node:util';
 import { PunctualClient } from '../client/client.ts';
 import { closest } from '../core/domain/closest.ts';
 import { configuredApiUrl } from '../core/runtime/config.ts';
-import { ExitCode, type Output, UsageError } from './command.ts';
-import { readCommandLine } from './command-line.ts';
+import { readCommandLine, UsageError } from '../core/runtime/command-line.ts';
+import { ExitCode, type Output } from './command.ts';
 import { exactJson } from './exact-json.ts';
 
 // What the commands that call the API have in common.
@@ -74,6 +74,11 @@ export function show(output: Output, { json }: { readonly json?: boolean }, valu
 }
 
 export function numberOf(option: string, text: string): number {
+  if (!/^\d+(\.\d+)?$/.test(text)) throw new UsageError(`${option} takes a number from 0: ${text}`);
+  return Number(text);
+}
+
+export function signedNumberOf(option: string, text: string): number {
   if (!/^-?\d+(\.\d+)?$/.test(text)) throw new UsageError(`${option} takes a number: ${text}`);
   return Number(text);
 }

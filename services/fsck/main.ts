@@ -5,11 +5,12 @@ import { elapsedMs } from '../core/domain/time.ts';
 import type { FsckProgress } from '../core/fsck/fsck.ts';
 import { armRepairs, repairsOf } from '../core/fsck/repair.ts';
 import { ConfigError, loadConfig, type Config } from '../core/runtime/config.ts';
+import { UsageError } from '../core/runtime/command-line.ts';
 import { errorText } from '../core/runtime/error-fields.ts';
 import { systemClock } from '../core/runtime/system-clock.ts';
 import type { Log } from '../core/ports/telemetry.ts';
 import { composeFsck } from './compose.ts';
-import { HELP, OptionsError, readOptions, type Options } from './options.ts';
+import { HELP, readOptions, type Options } from './options.ts';
 import { asJson, asText } from './report.ts';
 
 const EXIT_CLEAN = 0;
@@ -27,7 +28,7 @@ async function main(): Promise<number> {
     return EXIT_CLEAN;
   } catch (error) {
     if (error instanceof ConfigError) say([error.message, ...error.faults].join('\n  '));
-    else if (error instanceof OptionsError) say(`${error.message}\nSee punctual fsck --help.`);
+    else if (error instanceof UsageError) say(`${error.message}\nSee punctual fsck --help.`);
     else say(errorText(error));
     return EXIT_FAILED;
   }

@@ -1,4 +1,3 @@
-import { parseArgs } from 'node:util';
 import type { FsckOptions } from '../core/fsck/fsck.ts';
 import {
   FSCK_GRACE_DEFAULT_MS,
@@ -9,15 +8,13 @@ import {
   FSCK_ROWS_PER_S_MAX,
   SECOND_MS,
 } from '../core/domain/limits.ts';
+import { readCommandLine, UsageError } from '../core/runtime/command-line.ts';
 
 export interface Options extends FsckOptions {
   readonly json: boolean;
   /** plan: says what would be written. */
   readonly repair: 'no' | 'plan' | 'write';
 }
-
-/** The message says what is wrong with the command line. */
-export class OptionsError extends Error {}
 
 export const HELP = `usage: punctual fsck [--repair [--yes]] [--json] [--rate <rows/s>] [--page <rows>] [--grace-s <seconds>]
 
@@ -37,12 +34,22 @@ services.
 exit codes: 0 nothing is damaged, 1 something is, 2 it could not be found out
 `;
 
-/** Null: help is wanted. Throws OptionsError. */
+const OPTIONS = {
+  repair: { type: 'boolean' },
+  yes: { type: 'boolean' },
+  json: { type: 'boolean' },
+  rate: { type: 'string' },
+  page: { type: 'string' },
+  'grace-s': { type: 'string' },
+  help: { type: 'boolean', short: 'h' },
+} as const;
+
+/** Null: help is wanted. Throws UsageError. */
 export function readOptions(args: readonly string[]): Options | null {
-  const { values, positionals } = parsed(args);
+  const { values, positionals } = readCommandLine(args, OPTIONS);
   if (values.help === true) return null;
-  if (positionals.length > 0) throw new OptionsError(`takes no argument ${positionals[0] ?? ''}`);
-  if (values.yes === true && values.repair !== true) throw new OptionsError('--yes belongs to --repair');
+  if (positionals.length > 0) throw new UsageError(`takes no argument ${positionals[0] ?? ''}`);
+  if (values.yes === true && values.repair !== true) throw new UsageError('--yes belongs to --repair');
   return {
     json: values.json === true,
     repair: values.repair !== true ? 'no' : values.yes === true ? 'write' : 'plan',
@@ -54,29 +61,9 @@ export function readOptions(args: readonly string[]): Options | null {
   };
 }
 
-function parsed(args: readonly string[]) {
-  try {
-    return parseArgs({
-      args: [...args],
-      allowPositionals: true,
-      options: {
-        repair: { type: 'boolean' },
-        yes: { type: 'boolean' },
-        json: { type: 'boolean' },
-        rate: { type: 'string' },
-        page: { type: 'string' },
-        'grace-s': { type: 'string' },
-        help: { type: 'boolean', short: 'h' },
-      },
-    });
-  } catch (error) {
-    throw new OptionsError(error instanceof Error ? error.message : String(error));
-  }
-}
-
 function wholeNumber(option: string, text: string | undefined, fallback: number, least: number, most: number): number {
   if (text === undefined) return fallback;
   const number = /^\d{1,9}$/.test(text) ? Number(text) : NaN;
   if (number >= least && number <= most) return number;
-  throw new OptionsError(`${option} ${text}: must be a whole number from ${least} to ${most}`);
+  throw new UsageError(`${option} ${text}: must be a whole number from ${least} to ${most}`);
 }

@@ -113,6 +113,23 @@ describe('punctual job', () => {
     assert.equal((await run(api, 'job', 'list', 'mails', '--status', 'ready')).code, ExitCode.refused);
   });
 
+  it('lists the day behind, or for what is scheduled the day ahead, where no window is given, and says which', async (test) => {
+    const api = await serveApi(test);
+    const before = Date.now();
+    const past = await run(api, 'job', 'list', 'mails');
+    const ahead = await run(api, 'job', 'list', 'mails', '--status', 'scheduled');
+    await run(api, 'job', 'list', 'mails', '--status', 'scheduled', '--to', new Date(FAKE_START).toISOString());
+    const [first, second, third] = api.asked.lists;
+    assert.ok(first !== undefined && second !== undefined && third !== undefined);
+    assert.ok(first.to >= before && first.to <= Date.now() && first.to - first.from === DAY_MS);
+    assert.ok(second.from >= before && second.from <= Date.now() && second.to - second.from === DAY_MS);
+    assert.deepEqual([third.from, third.to], [FAKE_START - DAY_MS, FAKE_START]);
+    const windowOf = ({ from, to }: typeof first): string =>
+      `from ${new Date(from).toISOString()} to ${new Date(to).toISOString()}\n`;
+    assert.equal(past.output, `no jobs with a run_at ${windowOf(first)}`);
+    assert.equal(ahead.output, `no jobs with a run_at ${windowOf(second)}`);
+  });
+
   it('cancels, runs, replays and releases', async (test) => {
     const { api, row } = await apiWithJob(test, { status: 'running', attempt: 3 });
     assert.match((await run(api, 'job', 'cancel', row.jobId)).output, /asked to stop/);
@@ -190,6 +207,18 @@ describe('punctual operation', () => {
     assert.match(api.asked.operations[0]?.key?.text ?? '', /^\S{16,}$/);
   });
 
+  it('moves jobs to earlier, and says which verb a mistyped one may mean', async (test) => {
+    const api = await serveApi(test);
+    assert.equal((await run(api, 'operation', 'start', 'reschedule', 'mail', ...WINDOW, '--shift', '-90')).code, 0);
+    assert.partialDeepStrictEqual(api.asked.operations, [{ newTime: { shiftMs: -90_000 } }]);
+    const mistyped = await run(api, 'operation', 'start', 'cancle', 'mail', ...WINDOW);
+    assert.equal(mistyped.code, ExitCode.usage);
+    assert.match(mistyped.errors, /no verb cancle; did you mean cancel\?/);
+    const unknown = await run(api, 'operation', 'start', 'explode', 'mail', ...WINDOW);
+    assert.match(unknown.errors, /no verb explode: give one of cancel, reschedule, run, replay, discard/);
+    assert.equal(api.asked.operations.length, 1);
+  });
+
   it('counts with --dry-run, and says when it did not count all', async (test) => {
     const { api, row } = await apiWithJob(test);
     const words = ['operation', 'start', 'cancel', 'mail', ...WINDOW, '--dry-run'];
@@ -251,6 +280,28 @@ describe('punctual dead-letters', () => {
     assert.equal(api.asked.deadLists[0]?.error, '451');
   });
 
+  it('lists those of the last day where no window is given, and says so', async (test) => {
+    const api = await serveApi(test);
+    const { output } = await run(api, 'dead-letters', 'list', 'mails');
+    const [asked] = api.asked.deadLists;
+    assert.ok(asked !== undefined && asked.to - asked.from === DAY_MS && Math.abs(asked.to - Date.now()) < HOUR_MS);
+    const [from, to] = [asked.from, asked.to].map((at) => new Date(at).toISOString());
+    assert.equal(output, `no dead letters from ${from ?? ''} to ${to ?? ''}\n`);
+  });
+
+  it('replays or discards nothing without a window, and help says so', async (test) => {
+    const api = await serveApi(test);
+    for (const verb of ['replay', 'discard']) {
+      const { code, errors } = await run(api, 'dead-letters', verb, 'mail');
+      assert.equal(code, ExitCode.usage);
+      assert.match(errors, /--from and --to are required/);
+    }
+    assert.deepEqual(api.asked.operations, []);
+    for (const command of ['dead-letters', 'operation']) {
+      assert.match((await run(api, command, '--help')).output, /--to <time>\s+\(required\)/);
+    }
+  });
+
   it('replays and discards them as an operation', async (test) => {
     const api = await serveApi(test);
     for (const verb of ['replay', 'discard']) {
@@ -294,7 +345,10 @@ describe('the exit code of punctual job', () => {
       ['job', 'create', 'q', '--delay', 'soon'],
       ['job', 'create', 'q', '--label', 'novalue'],
       ['job', 'create', 'q', '--dealy', '3'],
+      ['job', 'create', 'q', '--delay', '-3'],
       ['job', 'list', 'q', '--limit', '0'],
+      ['queue', 'set', 'q', '--rate', '-5'],
+      ['queue', 'set', 'q', '--rate'],
       ['job', 'list', 'q', '--from', 'yesterday'],
       ['job', 'release', 'a', '--attempt', '-1'],
       ['operation', 'start', 'cancel', 'mail', '--from', 'yesterday'],

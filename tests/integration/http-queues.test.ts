@@ -315,7 +315,7 @@ describe('punctual queue', () => {
   it('says what is wrong', async (test) => {
     const api = await serveApi(test);
     assert.deepEqual((await run(api, 'set', 'mails')).code, 2);
-    assert.match((await run(api, 'set', 'mails', '--rate', 'fast')).text, /--rate takes a number: fast/);
+    assert.match((await run(api, 'set', 'mails', '--rate', 'fast')).text, /--rate takes a number from 0: fast/);
     const refused = await run(api, 'set', 'mails', '--rate', '0');
     assert.deepEqual([refused.code, /rate_per_s: must be from 0.001/.test(refused.text)], [1, true], refused.text);
     assert.match((await run(api, 'stop', 'mails')).text, /no command queue stop/);

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, it } from 'node:test';
 import { auditCql } from '../../services/cli/cql.ts';
-import { UsageError } from '../../services/cli/command.ts';
+import { UsageError } from '../../services/core/runtime/command-line.ts';
 
 const JOB = 'j_0123456789abc_07';
 const OCCURRENCE = 's_0123456789abc_07@2026-11-15T06:00:00Z';
