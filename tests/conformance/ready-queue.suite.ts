@@ -5,6 +5,7 @@ import { PRIORITIES } from '../../services/core/domain/job-status.ts';
 import type {
   PulledMessage,
   PullRequest,
+  ReadMessages,
   ReadyDepth,
   ReadyMessage,
   ReadyQueue,
@@ -283,6 +284,95 @@ export function readyQueueSuite(start: () => Promise<ReadyQueueHarness>): void {
     assert.deepEqual(await queue.pull(pullOf({ queue: 'fresh', waitMs: 100 })), []);
     await queue.publish([messageOf(1, { queue: 'fresh' })]);
     assert.equal(acked(await queue.pull(pullOf({ queue: 'fresh' }))).length, 1);
+  });
+
+  it('shows the messages of one subject page by page, oldest first, in hands or not', async () => {
+    const { queue } = await start();
+    await queue.ensureQueue('mail');
+    for (let index = 0; index < 5; index += 1) {
+      await queue.publish([messageOf(index), messageOf(index, { queue: 'other' }), messageOf(9, { priority: 'low' })]);
+    }
+    const [held] = await queue.pull(pullOf({ max: 1, priorities: ['normal'] }));
+    assert.equal(held?.message.jobId, messageOf(0).jobId);
+    const shown: ReadyMessage[] = [];
+    const sizes: number[] = [];
+    let from: ReadMessages['from'] | null = { storedAt: 0 };
+    while (from !== null) {
+      const page = await queue.readMessages({ queue: 'mail', priority: 'normal', from, max: 2 });
+      sizes.push(page.messages.length);
+      shown.push(...page.messages.map(({ message }) => message));
+      from = page.next;
+    }
+    assert.deepEqual(
+      shown,
+      [0, 1, 2, 3, 4].map((index) => messageOf(index)),
+    );
+    assert.deepEqual(sizes, [2, 2, 1]);
+    const none = await queue.readMessages({ queue: 'mail', priority: 'high', from: { storedAt: 0 }, max: 2 });
+    assert.deepEqual(none, { messages: [], next: null });
+    held.ack();
+  });
+
+  it('shows the messages that were stored since a time', async () => {
+    const { queue } = await start();
+    await queue.publish([messageOf(1)]);
+    await sleep(20);
+    await queue.publish([messageOf(2)]);
+    const since = async (storedAt: number): Promise<readonly string[]> => {
+      const page = await queue.readMessages({ queue: 'mail', priority: 'normal', from: { storedAt }, max: 10 });
+      return page.messages.map(({ message }) => message.jobId);
+    };
+    const first = (await queue.oldestMessageAt('mail', 'normal')) ?? assert.fail('nothing is stored');
+    assert.deepEqual(await since(first), [messageOf(1).jobId, messageOf(2).jobId]);
+    assert.deepEqual(await since(first + 10), [messageOf(2).jobId]);
+    assert.deepEqual(await since(first + 60_000), []);
+  });
+
+  it('removes the messages named and no other, in hands or not; what is gone already is no fault', async () => {
+    const { queue, take } = await start();
+    await queue.ensureQueue('mail');
+    await queue.publish([0, 1, 2, 3, 4].map((index) => messageOf(index)));
+    const [held] = await queue.pull(pullOf({ max: 1 }));
+    const request = { queue: 'mail', priority: 'normal', from: { storedAt: 0 }, max: 10 } as const;
+    const sequences = (await queue.readMessages(request)).messages.map(({ sequence }) => sequence);
+    const before = await queue.incarnation();
+    const removed = [0, 2, 3].map((index) => sequences[index]!);
+    await queue.removeMessages(removed);
+    await queue.removeMessages([...removed, before.lastSequence + 1_000]);
+    await queue.removeMessages([]);
+    assert.deepEqual(await queue.depths('mail'), [{ queue: 'mail', priority: 'normal', messages: 2 }]);
+    assert.deepEqual(await queue.incarnation(), before);
+    held?.nakAfter(0);
+    await sleep(100);
+    assert.deepEqual(await take('mail', 'normal', 10), [messageOf(1), messageOf(4)]);
+    assert.deepEqual(await queue.pull(pullOf()), []);
+  });
+
+  it('stores a job again whose message was just removed, under a sequence of its own', async () => {
+    const { queue, take } = await start();
+    await queue.ensureQueue('mail');
+    const read = async (): Promise<readonly number[]> => {
+      const request = { queue: 'mail', priority: 'normal', from: { storedAt: 0 }, max: 10 } as const;
+      return (await queue.readMessages(request)).messages.map(({ sequence }) => sequence);
+    };
+    await queue.publish([messageOf(1)]);
+    const [first] = await read();
+    await queue.removeMessages([first!]);
+    assert.deepEqual(await queue.publish([messageOf(1)]), ['stored']);
+    const [second] = await read();
+    assert.ok(second! > first!);
+    await queue.removeMessages([first!]);
+    assert.deepEqual(await take('mail', 'normal', 10), [messageOf(1)]);
+  });
+
+  it('shows and removes nothing once everything was lost', async () => {
+    const { queue, lose } = await start();
+    await queue.publish([messageOf(1)]);
+    await lose();
+    await queue.incarnation();
+    const request = { queue: 'mail', priority: 'normal', from: { sequence: 1 }, max: 10 } as const;
+    assert.deepEqual(await queue.readMessages(request), { messages: [], next: null });
+    await queue.removeMessages([1]);
   });
 
   it('tells one incarnation from the next, and how far it has come', async () => {

@@ -5,7 +5,7 @@ import { describe, it } from 'node:test';
 import { connectBus } from '../../services/core/bus/connection.ts';
 import { createReadyQueue } from '../../services/core/bus/ready-queue.ts';
 import { PRIORITIES } from '../../services/core/domain/job-status.ts';
-import { BusError, type ReadyQueue } from '../../services/core/ports/ready-queue.ts';
+import { BusError, type ReadMessages, type ReadyQueue } from '../../services/core/ports/ready-queue.ts';
 import { systemClock } from '../../services/core/runtime/system-clock.ts';
 import { messageOf, pullOf } from '../conformance/ready-queue.suite.ts';
 import { connectedBus, eventually, RecordingTelemetry, silentLog, TestBus } from '../support/bus.ts';
@@ -75,6 +75,49 @@ describe('the ready queue on JetStream', () => {
     assert.equal(telemetry.counts.get('punctual_bus_recreated_total consumer'), 3);
   });
 
+  it('reads in batches from a stream that was made without direct gets, once somebody looked at it', async () => {
+    const { queue, other, stream } = start();
+    await queue.publish([messageOf(1)]);
+    await test.bus.link().jsm.streams.update(stream, { allow_direct: false });
+    const request = { queue: 'mail', priority: 'normal', from: { storedAt: 0 }, max: 10 } as const;
+    await assert.rejects(queue.readMessages(request), BusError);
+    await other.incarnation();
+    assert.deepEqual(
+      (await queue.readMessages(request)).messages.map(({ message }) => message),
+      [messageOf(1)],
+    );
+  });
+
+  it('finds and removes one message in each ten of 20,000, among as many of another queue', async (context) => {
+    const { queue } = start();
+    await queue.ensureQueue('mail');
+    const count = 20_000;
+    for (let from = 0; from < count; from += 1_000) {
+      const some = Array.from({ length: 1_000 }, (_, index) => messageOf(from + index));
+      await queue.publish(some.flatMap((message) => [message, { ...message, queue: 'other' }]));
+    }
+    const startedAt = performance.now();
+    const found: number[] = [];
+    let read = 0;
+    let from: ReadMessages['from'] | null = { storedAt: 0 };
+    while (from !== null) {
+      const page = await queue.readMessages({ queue: 'mail', priority: 'normal', from, max: 1_000 });
+      page.messages.forEach(({ sequence }, index) => index % 10 === 0 && found.push(sequence));
+      read += page.messages.length;
+      from = page.next;
+    }
+    const readMs = performance.now() - startedAt;
+    await queue.removeMessages(found);
+    context.diagnostic(
+      `read in ${readMs.toFixed(0)} ms, removed in ${(performance.now() - startedAt - readMs).toFixed(0)} ms`,
+    );
+    assert.equal(read, count);
+    assert.deepEqual(await queue.depths('mail'), [
+      { queue: 'mail', priority: 'normal', messages: count - found.length },
+    ]);
+    assert.deepEqual(await queue.depths('other'), [{ queue: 'other', priority: 'normal', messages: count }]);
+  });
+
   it('makes one stream and one set of consumers from two processes at once', async () => {
     const { queue, other } = start();
     const [ours, theirs] = await Promise.all([queue.ensureQueue('mail'), other.ensureQueue('mail')]);
@@ -97,6 +140,9 @@ describe('the ready queue on JetStream', () => {
     assert.deepEqual(await queue.publish([messageOf(1), messageOf(2)]), ['failed', 'failed']);
     await assert.rejects(queue.ensureQueue('mail'), BusError);
     await assert.rejects(queue.oldestMessageAt('mail', 'normal'), BusError);
+    const request = { queue: 'mail', priority: 'normal', from: { storedAt: 0 }, max: 10 } as const;
+    await assert.rejects(queue.readMessages(request), BusError);
+    await assert.rejects(queue.removeMessages([1]), BusError);
     await bus.close();
   });
 

@@ -179,6 +179,8 @@ function queueWithRoom(onStart: (jobId: string) => void): ReadyQueue {
     oldestMessageAt: nothingToAsk,
     depths: () => Promise.resolve([]),
     pull: nothingToAsk,
+    readMessages: nothingToAsk,
+    removeMessages: nothingToAsk,
     incarnation: nothingToAsk,
   };
 }

@@ -186,6 +186,8 @@ function queueThatCounts(published: Map<string, number>): ReadyQueue {
     oldestMessageAt: nothingToAsk,
     depths: nothingToAsk,
     pull: nothingToAsk,
+    readMessages: nothingToAsk,
+    removeMessages: nothingToAsk,
     incarnation: nothingToAsk,
   };
 }

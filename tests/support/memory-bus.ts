@@ -14,11 +14,13 @@ import {
   type PublishOutcome,
   type PulledMessage,
   type PullRequest,
+  type ReadMessages,
   type ReadyConsumer,
   type ReadyDepth,
   type ReadyIncarnation,
   type ReadyMessage,
   type ReadyQueue,
+  type StoredPage,
 } from '../../services/core/ports/ready-queue.ts';
 import type { Acquired, Member, Revision, ShardLeases, ShardRole } from '../../services/core/ports/shard-leases.ts';
 
@@ -29,6 +31,8 @@ export type BusMethod =
   | 'queue.oldestMessageAt'
   | 'queue.depths'
   | 'queue.pull'
+  | 'queue.readMessages'
+  | 'queue.removeMessages'
   | 'queue.incarnation'
   | 'hints.send'
   | 'heldReports.send'
@@ -165,6 +169,29 @@ export class MemoryBus {
   take(queue: string, priority: Priority, max: number): readonly Delivered[] {
     const waiting = (this.subjects.get(subjectOf(queue, priority)) ?? []).filter(({ isOut }) => !isOut);
     return waiting.slice(0, max).map((stored) => this.#deliver(stored));
+  }
+
+  readMessages({ queue, priority, from, max }: ReadMessages): StoredPage {
+    const all = this.subjects.get(subjectOf(queue, priority)) ?? [];
+    const start = all.findIndex(({ sequence, storedAt }) =>
+      'sequence' in from ? sequence >= from.sequence : storedAt >= from.storedAt,
+    );
+    const page = start === -1 ? [] : all.slice(start, start + max);
+    const last = page.at(-1);
+    return {
+      messages: page.map(({ sequence, message }) => ({ sequence, message })),
+      next: last === undefined || page.length < max ? null : { sequence: last.sequence + 1 },
+    };
+  }
+
+  removeMessages(sequences: readonly number[]): void {
+    const removed = new Set(sequences);
+    for (const [subject, stored] of this.subjects) {
+      this.subjects.set(
+        subject,
+        stored.filter(({ sequence }) => !removed.has(sequence)),
+      );
+    }
   }
 
   /** Calls back when a message is stored or waits again. */
@@ -394,6 +421,18 @@ class MemoryReadyQueue implements ReadyQueue {
       if (taken.length > 0 || leftMs < 1 || signal.aborted) return taken;
       await somethingHappens(this.#bus, this.#connection, { ms: leftMs, signal });
     }
+  }
+
+  readMessages(request: ReadMessages): Promise<StoredPage> {
+    return this.#connection.call({ method: 'queue.readMessages', args: [request] }, () =>
+      this.#bus.readMessages(request),
+    );
+  }
+
+  removeMessages(sequences: readonly number[]): Promise<void> {
+    return this.#connection.call({ method: 'queue.removeMessages', args: [sequences] }, () => {
+      this.#bus.removeMessages(sequences);
+    });
   }
 
   incarnation(): Promise<ReadyIncarnation> {

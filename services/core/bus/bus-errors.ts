@@ -8,6 +8,9 @@ export const ApiCode = {
   streamNameInUse: 10058,
   consumerExists: 10148,
   noMessage: 10037,
+  /** To a request to delete: that message is gone, from among others, or with all before it. */
+  sequenceNotFound: 10043,
+  messageNotDeleted: 10057,
   /** A bound of the stream or of the subject is reached, and discard is `new`. */
   full: 10077,
   wrongLastSequence: 10071,

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { headers, nuid, type Msg } from '@nats-io/transport-node';
-import type { ConsumerConfig, MsgRequest, StreamConfig, StreamInfo } from '@nats-io/jetstream';
+import type { ConsumerConfig, JetStreamManager, MsgRequest, StreamConfig, StreamInfo } from '@nats-io/jetstream';
 import consumerSchema from '../../../schema/nats/ready-consumer.json' with { type: 'json' };
 import streamSchema from '../../../schema/nats/ready-stream.json' with { type: 'json' };
 import { prioritySteps } from '../contract/priority-turns.ts';
@@ -11,16 +11,19 @@ import type {
   PublishOutcome,
   PulledMessage,
   PullRequest,
+  ReadMessages,
   ReadyConsumer,
   ReadyDepth,
   ReadyIncarnation,
   ReadyMessage,
   ReadyQueue,
+  StoredPage,
 } from '../ports/ready-queue.ts';
 import type { Log, Telemetry } from '../ports/telemetry.ts';
 import { ApiCode, apiCodeOf, busError, isNoResponders, isStreamMissing } from './bus-errors.ts';
 import { BUS_REQUEST_TIMEOUT_MS, type BusConnection } from './connection.ts';
 import { BusNames } from './names.ts';
+import { readStored } from './stored-messages.ts';
 import { decodeReady, encodeReady } from './ready-message.ts';
 import { acknowledge, ConsumerMissing, giveBack, pullMessages } from './ready-pull.ts';
 
@@ -43,9 +46,18 @@ export interface ReadyQueueDependencies {
 const BATCH_MIN_MESSAGES = 100;
 /** The server's own bound. */
 const BATCH_MAX_MESSAGES = 1_000;
+/** Deletions asked for at a time: 10,000 a second are done, and the server throws requests of all away once 10,000 wait. */
+const REMOVED_AT_ONCE = 256;
 const QUEUES_KNOWN_MAX = 1_000;
 /** How long a queue's consumers are taken to be still there. */
 const ENSURED_FOR_MS = 10_000;
+
+/** A message that is to be removed is gone. */
+const GONE_CODES: readonly (number | undefined)[] = [
+  ApiCode.sequenceNotFound,
+  ApiCode.messageNotDeleted,
+  ApiCode.streamNotFound,
+];
 
 type SingleOutcome = PublishOutcome | 'missing';
 
@@ -174,6 +186,40 @@ export class JetStreamReadyQueue implements ReadyQueue {
       // A stream that is gone holds no message; the publish that follows makes it again.
       if (apiCodeOf(error) === ApiCode.streamNotFound) return null;
       throw busError(`the oldest ready message of ${queue}`, error);
+    }
+  }
+
+  async readMessages({ queue, priority, from, max }: ReadMessages): Promise<StoredPage> {
+    try {
+      return await readStored(this.#bus.link(), this.#clock, {
+        stream: this.#names.streamOf(queue),
+        subject: this.#names.readySubject(queue, priority),
+        from,
+        max,
+      });
+    } catch (error) {
+      throw busError(`the ready messages of ${queue}`, error);
+    }
+  }
+
+  async removeMessages(sequences: readonly number[]): Promise<void> {
+    try {
+      const { jsm } = this.#bus.link();
+      for (let start = 0; start < sequences.length; start += REMOVED_AT_ONCE) {
+        const some = sequences.slice(start, start + REMOVED_AT_ONCE);
+        await Promise.all(some.map((sequence) => this.#removeOne(jsm, sequence)));
+      }
+    } catch (error) {
+      throw busError('the removal of ready messages', error);
+    }
+  }
+
+  async #removeOne(jsm: JetStreamManager, sequence: number): Promise<void> {
+    try {
+      // Without overwriting the bytes: they hold no payload.
+      await jsm.streams.deleteMessage(this.#stream.name, sequence, false);
+    } catch (error) {
+      if (!GONE_CODES.includes(apiCodeOf(error))) throw error;
     }
   }
 
@@ -328,6 +374,8 @@ export class JetStreamReadyQueue implements ReadyQueue {
       else this.#log.info('made the ready stream', { stream: name });
     }
     this.#streamSeen = true;
+    // One that an earlier version made cannot be read in batches.
+    if (!info.config.allow_direct) info = await jsm.streams.update(name, { allow_direct: true });
     return info;
   }
 

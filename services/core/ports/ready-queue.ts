@@ -46,6 +46,27 @@ export interface ReadyDepth {
   readonly messages: number;
 }
 
+/** A message as it stands in the stream, in a worker's hands or not. */
+export interface StoredMessage {
+  /** Never given twice in one life of the stream. */
+  readonly sequence: number;
+  readonly message: ReadyMessage;
+}
+
+export interface StoredPage {
+  readonly messages: readonly StoredMessage[];
+  /** Where to read on; null: that was the end of the subject. */
+  readonly next: { readonly sequence: number } | null;
+}
+
+export interface ReadMessages {
+  readonly queue: string;
+  readonly priority: Priority;
+  /** The first message of this sequence or a later one, or stored at this time or later. */
+  readonly from: { readonly sequence: number } | { readonly storedAt: EpochMs };
+  readonly max: number;
+}
+
 /** Which life of the ready streams this is. Another createdAt, or a sequence gone back, means that messages were lost. */
 export interface ReadyIncarnation {
   readonly createdAt: EpochMs;
@@ -72,6 +93,13 @@ export interface ReadyQueue {
    * Every message goes to one caller. Throws BusError.
    */
   pull(request: PullRequest): Promise<readonly PulledMessage[]>;
+  /** Messages of a subject, oldest first; any replica may answer, so the newest may be missing. Throws BusError. */
+  readMessages(request: ReadMessages): Promise<StoredPage>;
+  /**
+   * Takes them out of the stream; what is there no longer is no fault. A worker that holds one acknowledges in vain, which harms
+   * nothing. Throws BusError: then some of them may be gone.
+   */
+  removeMessages(sequences: readonly number[]): Promise<void>;
   /** Makes the stream when it is missing. Throws BusError. */
   incarnation(): Promise<ReadyIncarnation>;
 }
