@@ -1,7 +1,6 @@
 import { OperationRegister } from '../core/bulk/operation-register.ts';
 import { type Foundation, layFoundation, type LayFoundation } from '../core/foundation/foundation.ts';
 import { JobMover } from '../core/moves/move-job.ts';
-import { JobUnqueuer } from '../core/moves/unqueue-job.ts';
 import { RunningSlots } from '../core/queues/running-slots.ts';
 import { ReadyDepths } from '../core/queues/ready-depths.ts';
 import { ReadySurplus } from '../core/queues/ready-surplus.ts';
@@ -55,7 +54,8 @@ export async function composeUseCases(context: ServiceContext, lay: LayFoundatio
       cohorts.roundStarts(cohort);
     },
   });
-  const { stores, rounds, timers, publisher, ender, overlaps, canceller, queue, gate, writeShards } = foundation;
+  const { stores, rounds, timers, publisher, ender, overlaps, canceller, unqueuer, queue, gate, writeShards } =
+    foundation;
   const book = foundation.queueBook;
   const cohorts = new OpenCohorts({ clock, random, shards: writeShards, size: config.cohortSize });
   const reader = stores.jobs;
@@ -80,7 +80,6 @@ export async function composeUseCases(context: ServiceContext, lay: LayFoundatio
     shards,
   });
   const startLags = new StartLags(clock);
-  const unqueuer = new JobUnqueuer({ rounds, timers, clock });
   const claimer = new JobClaimer({
     rounds,
     reader,

@@ -5,7 +5,6 @@ import { ShardOwner } from '../core/ownership/shard-owner.ts';
 import { startLoop, type Loop } from '../core/runtime/loop.ts';
 import { JobIndex } from '../core/scan/job-index.ts';
 import { JobMover } from '../core/moves/move-job.ts';
-import { JobUnqueuer } from '../core/moves/unqueue-job.ts';
 import type { Compose, ServiceContext } from '../core/runtime/run-service.ts';
 import { BulkCarrier } from './bulk-carrier.ts';
 import { DeadCensus } from './dead-census.ts';
@@ -49,7 +48,7 @@ export async function composeReaper(context: ServiceContext, lay: LayFoundation 
     waker: new ScheduleWaker({ schedules: stores.schedules, timers, clock, telemetry, log }),
     publisher,
     canceller,
-    unqueuer: new JobUnqueuer({ rounds, timers, clock }),
+    unqueuer: foundation.unqueuer,
     queue,
     gate,
     clock,

@@ -149,6 +149,7 @@ function dispatcherOf(
       timers: { left: () => undefined },
       history,
       overlaps: noSuccessors,
+      leftBehind: { note: () => undefined },
       clock,
       log,
     }),

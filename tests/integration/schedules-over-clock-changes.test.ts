@@ -128,7 +128,10 @@ function worldAt(session: Session, start: EpochMs) {
   });
   const firer = new ScheduleFirer({
     ...{ schedules, reader, rounds, scheduleRounds, occurrences, overlaps, timetables, timers, clock, telemetry, log },
-    canceller: new WaitingCanceller({ rounds, timers, history, overlaps, clock, log }),
+    canceller: new WaitingCanceller({
+      ...{ rounds, timers, history, overlaps, clock, log },
+      leftBehind: { note: () => undefined },
+    }),
     gate: new QueueGate({
       book: new QueueBook({ store: stores.queues, clock }),
       publisher,

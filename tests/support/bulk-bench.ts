@@ -35,7 +35,7 @@ export interface ReaperProcess {
 export function bulkBench(options: CoreBenchOptions = {}) {
   const core = coreBench(options);
   const { stores, clock } = core;
-  const { hints, random, overlaps, log, telemetry } = core.parts;
+  const { hints, random, overlaps, leftBehind, log, telemetry } = core.parts;
   const index = new JobIndex({ timerStore: stores.timers, history: stores.history, shards: SHARDS });
   const keeper = new OperationKeeper({
     ...core.parts,
@@ -66,7 +66,7 @@ export function bulkBench(options: CoreBenchOptions = {}) {
         rounds,
         timers,
         mover: new JobMover({ rounds, timers, overlaps }),
-        canceller: new WaitingCanceller({ rounds, timers, history, overlaps, clock, log }),
+        canceller: new WaitingCanceller({ rounds, timers, history, overlaps, leftBehind, clock, log }),
         clock,
       }),
       timers,

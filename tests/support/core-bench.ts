@@ -8,6 +8,7 @@ import { WaitingLimit } from '../../services/api/use-cases/waiting-limit.ts';
 import { JobWriter } from '../../services/api/use-cases/write-job.ts';
 import { COHORT_SIZE, SHARDS_DEFAULT } from '../../services/core/domain/limits.ts';
 import { defaultSettings, type QueueSettings } from '../../services/core/domain/queue-settings.ts';
+import { StaleMessages } from '../../services/core/moves/stale-messages.ts';
 import { WaitingCanceller } from '../../services/core/moves/cancel-waiting.ts';
 import { AttemptEnder } from '../../services/core/moves/end-attempt.ts';
 import { OccurrenceWriter } from '../../services/core/moves/occurrence-writer.ts';
@@ -95,9 +96,10 @@ export function coreBench(options: CoreBenchOptions = {}) {
   const depths = new ReadyDepths({ queue, clock, log });
   const waitingLimit = new WaitingLimit({ book: queueBook, board: heldBoard, depths });
   const overlaps = new OverlapQueue({ reader, schedules, timers, clock, log });
-  const canceller = new WaitingCanceller({ rounds, timers, history, overlaps, clock, log });
+  const leftBehind = new StaleMessages({ queue, reader, clock, telemetry, log });
+  const canceller = new WaitingCanceller({ rounds, timers, history, overlaps, leftBehind, clock, log });
   const ender = new AttemptEnder({ rounds, timers, history, publisher, overlaps, telemetry, log });
-  const unqueuer = new JobUnqueuer({ rounds, timers, clock });
+  const unqueuer = new JobUnqueuer({ rounds, timers, leftBehind, clock });
   const waker = new ScheduleWaker({ schedules, timers, clock, telemetry, log });
   const occurrences = new OccurrenceWriter({
     ...{ rounds, timers, publisher, clock, random, telemetry, log, shards },
@@ -143,6 +145,7 @@ export function coreBench(options: CoreBenchOptions = {}) {
       timetables,
       firer,
       canceller,
+      leftBehind,
       unqueuer,
       heldStore: stores.held,
       retention: new Retention({

@@ -4,6 +4,7 @@ import { HOUR_MS } from '../../services/core/domain/limits.ts';
 import { AttemptEnder } from '../../services/core/moves/end-attempt.ts';
 import { OverlapQueue } from '../../services/core/moves/overlap-queue.ts';
 import { ReadyPublisher } from '../../services/core/moves/ready-publisher.ts';
+import { StaleMessages } from '../../services/core/moves/stale-messages.ts';
 import { WaitingCanceller } from '../../services/core/moves/cancel-waiting.ts';
 import { JobUnqueuer } from '../../services/core/moves/unqueue-job.ts';
 import type { Clock } from '../../services/core/ports/clock.ts';
@@ -44,7 +45,8 @@ export function makeReaper(parts: {
   const gate = new QueueGate({ book: queueBook, publisher, queue, board: new HeldBoard({ clock }) });
   const { schedules } = stores;
   const overlaps = new OverlapQueue({ reader, schedules, timers, clock, log });
-  const canceller = new WaitingCanceller({ rounds, timers, history, overlaps, clock, log });
+  const leftBehind = new StaleMessages({ queue, reader, clock, telemetry, log });
+  const canceller = new WaitingCanceller({ rounds, timers, history, overlaps, leftBehind, clock, log });
   const ender = new AttemptEnder({ rounds, timers, history, publisher, overlaps, telemetry, log });
   const shared = { clock, telemetry, log };
   const retention = new Retention({
@@ -72,7 +74,7 @@ export function makeReaper(parts: {
       waker: new ScheduleWaker({ schedules, timers, clock, telemetry, log }),
       publisher,
       canceller,
-      unqueuer: new JobUnqueuer({ rounds, timers, clock }),
+      unqueuer: new JobUnqueuer({ rounds, timers, leftBehind, clock }),
       queue,
       gate,
       random: systemRandom,

@@ -15,6 +15,7 @@ import { HOUR_MS, SECOND_MS } from '../../services/core/domain/limits.ts';
 import { wakeUpRow } from '../../services/core/domain/schedule-plan.ts';
 import type { ScheduleRow } from '../../services/core/domain/schedule.ts';
 import type { EpochMs } from '../../services/core/domain/time.ts';
+import { StaleMessages } from '../../services/core/moves/stale-messages.ts';
 import { WaitingCanceller } from '../../services/core/moves/cancel-waiting.ts';
 import { OccurrenceWriter } from '../../services/core/moves/occurrence-writer.ts';
 import { OverlapQueue } from '../../services/core/moves/overlap-queue.ts';
@@ -205,7 +206,8 @@ function processParts(world: ScheduleWorld, options: ProcessOptions) {
   const publisher = new ReadyPublisher({ queue, clock });
   const overlaps = new OverlapQueue({ reader, schedules, timers, clock, log });
   const history = life.mortal('history', stores.history);
-  const canceller = new WaitingCanceller({ rounds, timers, history, overlaps, clock, log });
+  const leftBehind = new StaleMessages({ queue, reader, clock, telemetry, log });
+  const canceller = new WaitingCanceller({ rounds, timers, history, overlaps, leftBehind, clock, log });
   const occurrences = new OccurrenceWriter({
     ...{ rounds, timers, publisher, clock, random, telemetry, log },
     runs: life.mortal('scheduleRuns', stores.scheduleRuns),

@@ -212,6 +212,17 @@ export const ENQUEUED_LOOK_MIN_MS = MINUTE_MS;
 export const ENQUEUED_LOOK_MAX_MS = HOUR_MS;
 /** A waiting job's own message may be this much younger than the moment it was enqueued. */
 export const PUBLISHED_SLACK_MS = 10 * SECOND_MS;
+/**
+ * Messages of jobs that stopped waiting without a claim are looked for each second, once a job stopped so long ago: its message may
+ * be on its way to the stream, or about to be acknowledged.
+ */
+export const STALE_MESSAGES_EVERY_MS = SECOND_MS;
+export const STALE_MESSAGE_AFTER_MS = 2 * SECOND_MS;
+/** Such jobs that one process remembers: about 10 MB. */
+export const STALE_NOTES_MAX = 50_000;
+export const STALE_PAGE_MESSAGES = 1_000;
+/** What it takes of each second, and a page more: ten pages are read in that, or two removed. */
+export const STALE_RUN_MAX_MS = SECOND_MS / 4;
 /** A lapse that loses although nothing changed is looked at again this much later, never at once. */
 export const LAPSE_RETRY_MS = SECOND_MS;
 /** Shards whose closed minutes are looked at together: after a flood each of them has thousands of rows. */

@@ -1,4 +1,4 @@
-import { QUEUE_SETTINGS_EVERY_MS, SECOND_MS, TALLIES_EVERY_MS } from '../domain/limits.ts';
+import { QUEUE_SETTINGS_EVERY_MS, SECOND_MS, STALE_MESSAGES_EVERY_MS, TALLIES_EVERY_MS } from '../domain/limits.ts';
 import type { EpochMs } from '../domain/time.ts';
 import type { ClockSource } from '../ports/clock-source.ts';
 import type { DueHints } from '../ports/due-hints.ts';
@@ -16,6 +16,8 @@ import { WaitingCanceller } from '../moves/cancel-waiting.ts';
 import { OccurrenceWriter } from '../moves/occurrence-writer.ts';
 import { OverlapQueue } from '../moves/overlap-queue.ts';
 import { ReadyPublisher } from '../moves/ready-publisher.ts';
+import { JobUnqueuer } from '../moves/unqueue-job.ts';
+import { StaleMessages } from '../moves/stale-messages.ts';
 import { TimetableCache } from '../moves/timetable-cache.ts';
 import { HeldBoard } from '../queues/held-board.ts';
 import { QueueBook } from '../queues/queue-book.ts';
@@ -60,6 +62,7 @@ export interface Foundation extends Connections {
   readonly heldBoard: HeldBoard;
   readonly gate: QueueGate;
   readonly canceller: WaitingCanceller;
+  readonly unqueuer: JobUnqueuer;
   /** Whether this machine's wall clock may be acted by. */
   readonly clockGuard: ClockGuard;
   /** How many shards new rows are spread over: one value for the whole cluster, stored when it began. */
@@ -162,6 +165,8 @@ export async function buildFoundation(
   const overlaps = new OverlapQueue({ reader: stores.jobs, schedules: stores.schedules, timers, clock, log });
   const ender = new AttemptEnder({ rounds, timers, history: stores.history, publisher, overlaps, telemetry, log });
 
+  const leftBehind = openStaleMessages(context, connections);
+
   const writeShards = Number(await stores.settings.readOrSeed('write_shards', String(config.writeShards)));
   if (writeShards !== config.writeShards) {
     log.info('the cluster keeps its own number of shards', { stored: writeShards, configured: config.writeShards });
@@ -186,7 +191,8 @@ export async function buildFoundation(
     timetables: new TimetableCache(),
     heldBoard,
     gate,
-    canceller: new WaitingCanceller({ rounds, timers, history: stores.history, overlaps, clock, log }),
+    canceller: new WaitingCanceller({ rounds, timers, history: stores.history, overlaps, leftBehind, clock, log }),
+    unqueuer: new JobUnqueuer({ rounds, timers, leftBehind, clock }),
     clockGuard,
     writeShards,
     clusterStartedAt: Date.parse(startedAt),
@@ -209,6 +215,24 @@ function openTallies({ clock, random, log, onStop }: ServiceContext, { queueCoun
     }
   });
   return tallies;
+}
+
+/** Looked for each second, and once more when all that leaves any behind has ended. */
+function openStaleMessages(context: ServiceContext, { queue, stores }: Connections): StaleMessages {
+  const { clock, random, telemetry, log, onStop } = context;
+  const stale = new StaleMessages({ queue, reader: stores.jobs, clock, telemetry, log });
+  const runOnce = (): Promise<number> => stale.runOnce();
+  const loop = startLoop({ name: 'stale messages', everyMs: STALE_MESSAGES_EVERY_MS, runOnce, clock, random, log });
+  onStop('stale messages', async () => {
+    await loop.stop();
+    try {
+      await stale.runOnce(0);
+    } catch (error) {
+      // As after a kill: they stay until a worker asks for them.
+      log.warn('messages of jobs that wait no longer could not be removed at the end', { error: String(error) });
+    }
+  });
+  return stale;
 }
 
 /** Read before anything is done by it, then every few seconds. */

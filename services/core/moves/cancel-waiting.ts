@@ -8,6 +8,7 @@ import type { Log } from '../ports/telemetry.ts';
 import type { RoundOutcome, Rounds } from '../rounds/rounds.ts';
 import type { Timers } from '../timers/timers.ts';
 import type { Successors } from './overlap-queue.ts';
+import type { LeftBehind } from './stale-messages.ts';
 
 export const CancelReason = {
   byRequest: 'cancelled_by_request',
@@ -27,6 +28,7 @@ export class WaitingCanceller {
   readonly #timers: Pick<Timers, 'left'>;
   readonly #history: HistoryStore;
   readonly #overlaps: Successors;
+  readonly #leftBehind: LeftBehind;
   readonly #clock: Clock;
   readonly #log: Log;
 
@@ -35,6 +37,7 @@ export class WaitingCanceller {
     timers: Pick<Timers, 'left'>;
     history: HistoryStore;
     overlaps: Successors;
+    leftBehind: LeftBehind;
     clock: Clock;
     log: Log;
   }) {
@@ -42,6 +45,7 @@ export class WaitingCanceller {
     this.#timers = parts.timers;
     this.#history = parts.history;
     this.#overlaps = parts.overlaps;
+    this.#leftBehind = parts.leftBehind;
     this.#clock = parts.clock;
     this.#log = parts.log;
   }
@@ -51,6 +55,8 @@ export class WaitingCanceller {
     const operation = decideCancel(row, this.#clock.now(), reason, bulkMarks);
     if (operation === null) return null;
     const outcome = await this.#rounds.submit(operation);
+    const mayHaveLeft = outcome.kind === 'applied' || outcome.kind === 'unknown';
+    if (row.status === JobStatus.enqueued && mayHaveLeft) this.#leftBehind.note(row);
     if (outcome.kind !== 'applied') return outcome;
     if (row.status === JobStatus.scheduled) this.#timers.left(row);
     const cancelled: JobRow = { ...row, status: JobStatus.cancelled, finishedAt: operation.finishedAt, reason };

@@ -4,6 +4,7 @@ import type { Clock } from '../ports/clock.ts';
 import type { RoundOutcome, Rounds } from '../rounds/rounds.ts';
 import type { Timers } from '../timers/timers.ts';
 import { dueEntryOf } from './end-attempt.ts';
+import type { LeftBehind } from './stale-messages.ts';
 
 /**
  * Takes a job back from the ready stream whose queue does not let it start (paused, or a limit that is new or lower): for
@@ -12,11 +13,13 @@ import { dueEntryOf } from './end-attempt.ts';
 export class JobUnqueuer {
   readonly #rounds: Rounds;
   readonly #timers: Timers;
+  readonly #leftBehind: LeftBehind;
   readonly #clock: Clock;
 
-  constructor(parts: { rounds: Rounds; timers: Timers; clock: Clock }) {
+  constructor(parts: { rounds: Rounds; timers: Timers; leftBehind: LeftBehind; clock: Clock }) {
     this.#rounds = parts.rounds;
     this.#timers = parts.timers;
+    this.#leftBehind = parts.leftBehind;
     this.#clock = parts.clock;
   }
 
@@ -31,6 +34,7 @@ export class JobUnqueuer {
     const armed = await this.#timers.armDue([dueEntryOf(job, at)]);
     const outcome = await this.#rounds.submit({ edge: 'unqueue', jobId: job.jobId, attempt: job.attempt });
     if (outcome.kind === 'not_written') return outcome;
+    if (outcome.kind !== 'lost') this.#leftBehind.note(job);
     await this.#timers.afterRound(armed.chosenAt, [job]);
     if (outcome.kind === 'applied') this.#timers.hint(armed.entries);
     return outcome;

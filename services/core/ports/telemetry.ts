@@ -22,6 +22,7 @@ export interface CounterLabels {
   punctual_lease_renew_failures_total: { role: ShardRole };
   punctual_store_errors_total: { kind: string };
   punctual_ready_publish_total: { outcome: 'stored' | 'full' | 'failed' };
+  punctual_ready_removed_total: Readonly<Record<string, never>>;
   /** Parts of NATS that were there, vanished and were made again. */
   punctual_bus_recreated_total: { kind: 'stream' | 'consumer' | 'bucket' };
 }

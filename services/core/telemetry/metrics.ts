@@ -18,6 +18,7 @@ export const COUNTERS: Readonly<Record<keyof CounterLabels, string>> = {
   punctual_lease_renew_failures_total: 'Renewals of shard leases that failed',
   punctual_store_errors_total: 'Failed calls of Cassandra',
   punctual_ready_publish_total: 'Ready messages published',
+  punctual_ready_removed_total: 'Ready messages removed because their jobs stopped waiting without a claim',
   punctual_bus_recreated_total: 'Streams, consumers and buckets that were missing and made anew',
 };
 
