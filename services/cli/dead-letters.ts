@@ -1,9 +1,19 @@
 import type { PunctualClient } from '../client/client.ts';
 import type { DeadLetter, DeadLetterFilter, NewOperation } from '../client/types.ts';
 import type { Command } from './command.ts';
-import { FILTER, start, START } from './operation.ts';
+import { FILTER, REPLAY, replayFields, start, START } from './operation.ts';
 import { table } from './table.ts';
-import { API_USAGE, numberOf, parse, runVerb, show, type Verbs, wholeNumber, withoutUndefined } from './verbs.ts';
+import {
+  API_USAGE,
+  numberOf,
+  parse,
+  runVerb,
+  show,
+  type Values,
+  type Verbs,
+  wholeNumber,
+  withoutUndefined,
+} from './verbs.ts';
 import { dayWindow, givenWindow, type Window, windowText } from './window.ts';
 
 const LIST_DEFAULT_ROWS = 50;
@@ -21,8 +31,15 @@ const VERBS: Verbs = {
     const letters = await listed(client, filter as DeadLetterFilter, limit);
     show(output, values, letters, () => listText(letters, { window, limit }));
   },
-  replay: startOf('replay'),
-  discard: startOf('discard'),
+  replay: async (args, output) => {
+    const { words, values, client } = parse(args, ['queue'], { ...START, ...REPLAY });
+    const operation = { ...operationOf('replay', words[0], values), ...replayFields(values) };
+    await start(client, output, withoutUndefined(operation) as NewOperation, values);
+  },
+  discard: async (args, output) => {
+    const { words, values, client } = parse(args, ['queue'], START);
+    await start(client, output, operationOf('discard', words[0], values) as NewOperation, values);
+  },
 };
 
 export const deadLettersCommand: Command = {
@@ -31,24 +48,20 @@ export const deadLettersCommand: Command = {
     'dead-letters list <queue>          by the time of death: --from <time> --to <time> (default: the last 24 hours),',
     '                                   --label <name=value>, --error <part of it>, --limit <n> (default 50); all attempts with --json',
     'dead-letters replay <queue>        due again, with as many tries again: --from <time> --to <time> (required), --label, --error,',
-    '                                   --rate <per s>, --dry-run, --wait',
-    'dead-letters discard <queue>       given up for good: likewise',
+    '                                   --rate <per s>, --dry-run, --wait, --payload <json>, --queue <where to>',
+    'dead-letters discard <queue>       given up for good: likewise, without --payload and --queue',
     ...API_USAGE,
   ],
   run: (words, output) => runVerb('dead-letters', VERBS, words, output),
 };
 
-function startOf(verb: 'replay' | 'discard'): Verbs[string] {
-  return async (args, output) => {
-    const { words, values, client } = parse(args, ['queue'], START);
-    const { label, error, rate } = values;
-    const operation = withoutUndefined({
-      verb,
-      filter: withoutUndefined({ queue: words[0] ?? '', ...givenWindow(values), label, error }),
-      rate_per_s: rate === undefined ? undefined : numberOf('--rate', rate),
-    });
-    await start(client, output, operation as NewOperation, values);
-  };
+function operationOf(verb: 'replay' | 'discard', queue = '', values: Values<typeof START>): object {
+  const { label, error, rate } = values;
+  return withoutUndefined({
+    verb,
+    filter: withoutUndefined({ queue, ...givenWindow(values), label, error }),
+    rate_per_s: rate === undefined ? undefined : numberOf('--rate', rate),
+  });
 }
 
 async function listed(client: PunctualClient, filter: DeadLetterFilter, limit: number): Promise<readonly DeadLetter[]> {

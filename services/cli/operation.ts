@@ -1,5 +1,5 @@
 import type { PunctualClient } from '../client/client.ts';
-import type { DryRun, NewOperation, Operation } from '../client/types.ts';
+import type { DryRun, ListedOperation, NewOperation, Operation } from '../client/types.ts';
 import { BulkVerb } from '../core/domain/bulk.ts';
 import { closest } from '../core/domain/closest.ts';
 import { SECOND_MS } from '../core/domain/limits.ts';
@@ -13,9 +13,11 @@ import {
   API_USAGE,
   numberOf,
   parse,
+  payloadOf,
   runVerb,
   show,
   signedNumberOf,
+  type Values,
   type Verbs,
   wholeNumber,
   withoutUndefined,
@@ -40,11 +42,14 @@ export const START = {
   'dry-run': { type: 'boolean' },
   wait: { type: 'boolean' },
 } as const;
+/** What a replay may change on its jobs. */
+export const REPLAY = { payload: { type: 'string' }, queue: { type: 'string' } } as const;
 const START_ANY = {
   ...START,
   status: { type: 'string' },
   'run-at': { type: 'string' },
   shift: { type: 'string' },
+  ...REPLAY,
 } as const;
 const WAIT = { ...API_OPTIONS, wait: { type: 'boolean' } } as const;
 const LIST = { ...API_OPTIONS, limit: { type: 'string' } } as const;
@@ -59,6 +64,7 @@ const VERBS: Verbs = {
       filter: withoutUndefined({ queue, ...givenWindow(values), status, label, error }),
       run_at: values['run-at'],
       shift_s: shift === undefined ? undefined : signedNumberOf('--shift', shift),
+      ...replayFields(values),
       rate_per_s: rate === undefined ? undefined : numberOf('--rate', rate),
     });
     await start(client, output, operation as NewOperation, values);
@@ -87,7 +93,8 @@ export const operationCommand: Command = {
     'operation start <verb> <queue>     cancel | reschedule | run | replay | discard all jobs of a window: --from <time> --to <time>',
     '                                   (required), by run_at (replay, discard: by the time of death), --status,',
     '                                   --label <name=value>, --error <part of it>, --rate <per s> (default 100),',
-    '                                   --dry-run (counts and shows), --wait; reschedule: --run-at <time> | --shift <s>',
+    '                                   --dry-run (counts and shows), --wait; reschedule: --run-at <time> | --shift <s>;',
+    '                                   replay: --payload <json>, --queue <where to>',
     'operation get <operation_id>       how far it is: --wait',
     'operation list                     the newest first: --limit <n> (default 20)',
     'operation stop <operation_id>      what it has changed stays: --wait',
@@ -105,6 +112,11 @@ function verbOf(text: string): BulkVerb {
   throw new UsageError(
     `no verb ${text}${meant === undefined ? `: give one of ${verbs.join(', ')}` : `; did you mean ${meant}?`}`,
   );
+}
+
+/** Those that are not given are undefined. */
+export function replayFields({ payload, queue }: Values<typeof REPLAY>): Readonly<Record<string, unknown>> {
+  return { payload: payload === undefined ? undefined : payloadOf(payload), queue };
 }
 
 /** Counts, or starts under a key of its own, so that a lost answer starts nothing twice. */
@@ -141,8 +153,8 @@ async function showOperation(
   show(output, values, operation, () => operationText(operation));
 }
 
-async function listed(client: PunctualClient, limit: number): Promise<readonly Operation[]> {
-  const operations: Operation[] = [];
+async function listed(client: PunctualClient, limit: number): Promise<readonly ListedOperation[]> {
+  const operations: ListedOperation[] = [];
   let token: string | null = null;
   do {
     const more: { page_token?: string } = token === null ? {} : { page_token: token };
@@ -167,6 +179,8 @@ function operationText(operation: Operation): string {
     only: [filter.status, filter.label, filter.error].filter((part) => part !== null).join(', '),
     run_at: operation.run_at,
     shift_s: operation.shift_s,
+    to_queue: operation.queue,
+    payload: operation.payload_bytes === 0 ? 'none' : operation.payloadText,
     rate_per_s: operation.rate_per_s,
     changed: operation.changed,
     failed: operation.failed,
@@ -189,7 +203,7 @@ function dryRunText({ matched, refused, complete, reached, samples }: DryRun): s
   return `${count}${rest}; the first of them:\n${table(['JOB', 'STATUS', 'RUN AT', 'ATTEMPT', 'LAST ERROR'], rows)}`;
 }
 
-function listText(operations: readonly Operation[]): string {
+function listText(operations: readonly ListedOperation[]): string {
   if (operations.length === 0) return 'no operation in the last 30 days\n';
   const rows = operations.map(({ operation_id: id, verb, filter, status, changed, failed, created_at: at }) => [
     id,

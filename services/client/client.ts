@@ -153,7 +153,7 @@ export class PunctualClient {
 
   /** What an operation would change, counted for some seconds at most. */
   async dryRun(operation: NewOperation): Promise<DryRun> {
-    return (await this.#post('/operations', { ...operation, dry_run: true }, true)).json as DryRun;
+    return dryRunOf(await this.#post('/operations', { ...operation, dry_run: true }, true));
   }
 
   /** One act on all jobs that a filter names; it goes on by itself. */
@@ -165,12 +165,12 @@ export class PunctualClient {
       headers: keyHeader(options),
       repeatable: options.idempotencyKey !== undefined,
     });
-    return answer.json as Operation;
+    return operationOf(answer);
   }
 
   async getOperation(operationId: string): Promise<Operation> {
     const path = operationPath(operationId);
-    return (await this.#http.call({ method: 'GET', path, repeatable: true })).json as Operation;
+    return operationOf(await this.#http.call({ method: 'GET', path, repeatable: true }));
   }
 
   /** One page, the newest first. */
@@ -181,7 +181,7 @@ export class PunctualClient {
 
   /** What it has changed stays. */
   async stopOperation(operationId: string): Promise<Operation> {
-    return (await this.#post(operationPath(operationId, '/stop'), undefined, true)).json as Operation;
+    return operationOf(await this.#post(operationPath(operationId, '/stop'), undefined, true));
   }
 
   async getQueue(queue: string): Promise<Queue> {
@@ -464,6 +464,14 @@ function operationPath(operationId: string, verb = ''): string {
 
 function schedulePath(schedule: string, verb = ''): string {
   return `/schedules/${encodeURIComponent(schedule)}${verb}`;
+}
+
+function operationOf({ json, text }: HttpAnswer): Operation {
+  return withPayloadText(json as Operation, () => rawMember(text, 'payload'));
+}
+
+function dryRunOf({ json, text }: HttpAnswer): DryRun {
+  return withPayloadText(json as DryRun, () => rawMember(text, 'payload'));
 }
 
 function scheduleOf({ json, text }: HttpAnswer): Schedule {

@@ -167,6 +167,13 @@ interface OperationTask {
   };
   readonly run_at: string | null;
   readonly shift_s: number | null;
+  /** Of a replay: where its jobs go to; null: nowhere else. */
+  readonly queue: string | null;
+  /** Of the payload that a replay gives its jobs, 0 for none; null: they keep their own. */
+  readonly payload_bytes: number | null;
+  readonly payload: unknown;
+  /** The payload's JSON text, character for character; null without one. Cut out of the answer when first read. */
+  readonly payloadText: string | null;
 }
 
 export interface Operation extends OperationTask {
@@ -186,8 +193,10 @@ export interface Operation extends OperationTask {
   readonly finished_at: string | null;
 }
 
+export type ListedOperation = Omit<Operation, 'payload' | 'payloadText'>;
+
 export interface OperationPage {
-  readonly operations: readonly Operation[];
+  readonly operations: readonly ListedOperation[];
   readonly next_page_token: string | null;
 }
 

@@ -45,6 +45,7 @@ export function operationStoreSuite(harness: () => OperationStoreHarness): void 
         error: "it's",
       },
       newTime: { shiftMs: -5 },
+      replayChanges: null,
       ratePerS: 2.5,
       ...PROGRESS,
       status: 'stopped',
@@ -55,6 +56,19 @@ export function operationStoreSuite(harness: () => OperationStoreHarness): void 
       assert.equal(await operations.find(operation.operationId), null);
       assert.deepEqual(await operations.create(operation), operation);
       assert.deepEqual(await operations.create({ ...operation, verb: 'cancel', changed: 99 }), operation);
+      assert.deepEqual(await operations.find(operation.operationId), operation);
+    }
+  });
+
+  it('reads back what a replay changes: a payload, none, a queue, or nothing', async () => {
+    const { operations } = harness();
+    for (const replayChanges of [
+      { payload: '{"n": 1.0, "t": "ü"}', payloadBytes: 21, queue: 'mended' },
+      { payload: null, payloadBytes: 0 },
+      null,
+    ]) {
+      const operation = newOperation({ replayChanges });
+      await operations.create(operation);
       assert.deepEqual(await operations.find(operation.operationId), operation);
     }
   });

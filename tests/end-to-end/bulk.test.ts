@@ -135,4 +135,44 @@ describe('dead letters', () => {
     await countsBecome(client, 'busy', { waiting: 0, ready: 1, running: 1, dead: 0 });
     test.diagnostic(`${expected} of ${JOBS} dead jobs replayed at ${RATE_PER_S}/s`);
   });
+
+  it('gives each job the payload and the queue of the operation, once, also across kills of the reaper', async (test: TestContext) => {
+    const cluster = await startCluster(test);
+    const client = new PunctualClient({ apiUrl: cluster.apiUrl, timeoutMs: 60_000 });
+    const ids = await createAll(client);
+    const from = new Date(Date.now() - 60_000).toISOString();
+    await failAll(client, JOBS);
+    const filter = { queue: QUEUE, from, to: new Date(Date.now() + 3_600_000).toISOString() };
+    const change = { queue: 'mended', payload: { relay: 'second' } };
+    const wanted = { verb: 'replay', filter, ...change, rate_per_s: RATE_PER_S } as const;
+    const { operation_id: operationId } = await client.startOperation(wanted);
+
+    const received: string[] = [];
+    const working = (async (): Promise<void> => {
+      while (received.length < JOBS) {
+        const jobs = await client.lease('mended', { worker: 'w', max: 100, wait_s: 2 });
+        for (const { payload } of jobs) assert.deepEqual(payload, change.payload);
+        received.push(...jobs.map(({ job_id }) => job_id));
+        if (jobs.length > 0)
+          await client.completeJobs(jobs.map(({ job_id, attempt }) => ({ job_id, attempt, ok: true })));
+      }
+    })();
+    const [reaper] = cluster.reapers;
+    await until('a part of it', 60_000, async () =>
+      (await client.getOperation(operationId)).changed >= JOBS * 0.3 ? true : undefined,
+    );
+    await reaper?.kill();
+    await sleep(1_000);
+    await reaper?.restart();
+    const done = await until('the end of the operation', 120_000, async () => {
+      const operation = await client.getOperation(operationId);
+      return operation.status === 'done' ? operation : undefined;
+    });
+    assert.partialDeepStrictEqual(done, { changed: JOBS, failed: 0, ...change });
+    await working;
+    assert.deepEqual(received.toSorted(), ids.toSorted());
+    await sleep(2_000);
+    assert.deepEqual(await client.lease('mended', { worker: 'w', max: 1, wait_s: 1 }), []);
+    assert.deepEqual(await client.lease(QUEUE, { worker: 'w', max: 1, wait_s: 1 }), []);
+  });
 });

@@ -219,6 +219,40 @@ describe('punctual operation', () => {
     assert.equal(api.asked.operations.length, 1);
   });
 
+  it('replays with another payload and to another queue, and shows both', async (test) => {
+    const api = await serveApi(test);
+    const changed = ['--payload', '{"n": 1.0}', '--queue', 'mended'];
+    const whole = await run(api, 'operation', 'start', 'replay', 'mail', ...WINDOW, ...changed);
+    assert.equal(whole.code, ExitCode.ok, whole.errors);
+    assert.match(whole.output, /^queue +mail$/m);
+    assert.match(whole.output, /^to_queue +mended$/m);
+    assert.match(whole.output, /^payload +\{"n": ?1\.0\}$/m);
+    const letters = await run(api, 'dead-letters', 'replay', 'mail', ...WINDOW, ...changed);
+    assert.equal(letters.code, ExitCode.ok, letters.errors);
+    assert.match(
+      (await run(api, 'dead-letters', 'replay', 'mail', ...WINDOW, '--payload', 'null')).output,
+      /^payload +none$/m,
+    );
+    assert.equal(
+      (await run(api, 'dead-letters', 'discard', 'mail', ...WINDOW, '--queue', 'mended')).code,
+      ExitCode.usage,
+    );
+    const payload = api.asked.operations[0]?.replayChanges?.payload;
+    assert.match(payload ?? '', /^\{"n": ?1\.0\}$/);
+    assert.deepEqual(
+      api.asked.operations.map(({ filter, replayChanges }) => [
+        filter.queue,
+        replayChanges?.queue,
+        replayChanges?.payload,
+      ]),
+      [
+        ['mail', 'mended', payload],
+        ['mail', 'mended', payload],
+        ['mail', undefined, null],
+      ],
+    );
+  });
+
   it('counts with --dry-run, and says when it did not count all', async (test) => {
     const { api, row } = await apiWithJob(test);
     const words = ['operation', 'start', 'cancel', 'mail', ...WINDOW, '--dry-run'];

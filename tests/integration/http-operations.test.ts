@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ok, refused } from '../../services/core/contract/problems.ts';
-import { DAY_MS } from '../../services/core/domain/limits.ts';
+import { DAY_MS, PAYLOAD_MAX_BYTES } from '../../services/core/domain/limits.ts';
 import { bulkOperation } from '../support/bulk-operation.ts';
 import { FAKE_START } from '../support/fake-clock.ts';
 import { type HttpApi, serveApi } from '../support/http-api.ts';
@@ -61,6 +61,54 @@ describe('POST /operations', () => {
       api.asked.operations.map(({ newTime }) => newTime),
       [{ at: FAKE_START + 5_000 }, { shiftMs: -90_500 }],
     );
+  });
+
+  it('replays with another payload, kept as it was written, and to another queue', async (test) => {
+    const api = await serveApi(test);
+    const body = `{"verb":"replay","filter":${JSON.stringify(FILTER)},"queue":"mended","payload":{"n": 1.0}}`;
+    const kept = { payload: '{"n": 1.0}', payloadBytes: 10 };
+    const started = await api.call('POST', '/operations', { body });
+    assert.match(started.text, /"payload":\{"n": 1\.0\}/);
+    assert.partialDeepStrictEqual(started.body, { queue: 'mended', payload_bytes: 10, filter: { queue: 'mail' } });
+    const none = await post(api, '/operations', { verb: 'replay', filter: FILTER, payload: null });
+    assert.partialDeepStrictEqual(none.body, { queue: null, payload_bytes: 0, payload: null });
+    const letters = await post(api, '/dead-letters/replay', { ...FILTER, to_queue: 'mended', payload: [1] });
+    assert.partialDeepStrictEqual(letters.body, { queue: 'mended', payload: [1], filter: { queue: 'mail' } });
+    const same = await post(api, '/dead-letters/replay', FILTER);
+    assert.partialDeepStrictEqual(same.body, { queue: null, payload_bytes: null, payload: null });
+    assert.deepEqual(
+      api.asked.operations.map(({ replayChanges }) => replayChanges),
+      [
+        { ...kept, queue: 'mended' },
+        { payload: null, payloadBytes: 0 },
+        { payload: '[1]', payloadBytes: 3, queue: 'mended' },
+        null,
+      ],
+    );
+    const counted = await post(api, '/operations', { verb: 'replay', filter: FILTER, queue: 'mended', dry_run: true });
+    assert.partialDeepStrictEqual(counted.body, { dry_run: true, queue: 'mended', payload_bytes: null, payload: null });
+    api.override({ getOperation: async () => ok(bulkOperation({ replayChanges: kept })) });
+    assert.match((await api.call('GET', '/operations/x')).text, /"payload":\{"n": 1\.0\}/);
+    api.override({
+      listOperations: async () => ok({ operations: [bulkOperation({ replayChanges: kept })], next: null }),
+    });
+    const [listed] = (await api.call('GET', '/operations')).body['operations'] as Record<string, unknown>[];
+    assert.deepEqual([listed?.['payload_bytes'], 'payload' in (listed ?? {})], [10, false]);
+  });
+
+  it('takes the largest payload, and names one that is larger, also where it only counts', async (test) => {
+    const api = await serveApi(test);
+    for (const dry_run of [false, true]) {
+      for (const [path, request] of [
+        ['/operations', { verb: 'replay', filter: FILTER, dry_run }],
+        ['/dead-letters/replay', { ...FILTER, dry_run }],
+      ] as const) {
+        const largest = await post(api, path, { ...request, payload: 'x'.repeat(PAYLOAD_MAX_BYTES - 2) });
+        assert.equal(largest.status, dry_run ? 200 : 202);
+        const told = await detailOf(api, path, { ...request, payload: 'x'.repeat(PAYLOAD_MAX_BYTES - 1) });
+        assert.match(told, /^payload: is 65537 bytes of JSON text, and may be 65536/);
+      }
+    }
   });
 
   it('only counts and shows with dry_run', async (test) => {
@@ -139,6 +187,15 @@ describe('POST /operations', () => {
         'filter.lable: is not a field here: did you mean label?',
       ],
       [{ verb: 'cancel', filter: FILTER, run_at: at(0) }, 'run_at: goes with the verb reschedule'],
+      [
+        { verb: 'cancel', filter: FILTER, queue: 'mended' },
+        'queue: goes with the verb replay; the jobs are chosen by filter.queue',
+      ],
+      [{ verb: 'discard', filter: FILTER, payload: null }, 'payload: goes with the verb replay'],
+      [{ verb: 'replay', filter: FILTER, queue: 'Mended' }, 'queue: must be 1 to 64 of a-z'],
+      [{ verb: 'replay', filter: FILTER, queue: null }, 'queue: must be text, not null'],
+      [{ verb: 'replay', filter: FILTER, to_queue: 'mended' }, 'to_queue: is not a field here'],
+      [{ verb: 'replay', filter: FILTER, queue: 'Mended', dry_run: true }, 'queue: must be 1 to 64 of a-z'],
       [{ verb: 'reschedule', filter: FILTER }, 'run_at: is required for reschedule, or shift_s in its place'],
       [{ verb: 'reschedule', filter: FILTER, shift_s: 0 }, 'shift_s: must not be 0, which would move nothing'],
       [
@@ -174,6 +231,14 @@ describe('POST /dead-letters/replay and /discard', () => {
       await detailOf(api, '/dead-letters/discard', { ...FILTER, to: at(32 * DAY_MS) }),
       /^to: may lie at most 31 days/,
     );
+    assert.match(
+      await detailOf(api, '/dead-letters/replay', { ...FILTER, to_queue: 'Mended' }),
+      /^to_queue: must be 1 to/,
+    );
+    for (const more of [{ to_queue: 'mended' }, { payload: 1 }]) {
+      const told = await detailOf(api, '/dead-letters/discard', { ...FILTER, ...more });
+      assert.match(told, /^(to_queue|payload): is not a field here/);
+    }
     assert.match(
       await detailOf(api, '/dead-letters/replay', { ...FILTER, status: 'dead' }),
       /^status: is not a field here/,

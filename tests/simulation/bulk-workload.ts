@@ -27,6 +27,7 @@ function request({ world, chance }: Client): StartOperation {
       ...{ status: null, label: null, error: null },
     },
     newTime: verb === BulkVerb.reschedule ? { shiftMs: chance.whole(-20, 60) * SECOND_MS } : null,
+    replayChanges: null,
     ratePerS: chance.pick([1, 20]),
     key: null,
   };

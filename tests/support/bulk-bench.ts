@@ -154,7 +154,16 @@ export function startRequest(overrides: Partial<StartOperation> = {}): StartOper
     label: null,
     error: null,
   };
-  return { verb: 'replay', filter, newTime: null, ratePerS: 1_000, owner: 'default', key: null, ...overrides };
+  return {
+    verb: 'replay',
+    filter,
+    newTime: null,
+    replayChanges: null,
+    ratePerS: 1_000,
+    owner: 'default',
+    key: null,
+    ...overrides,
+  };
 }
 
 /** A store whose calls are neither made nor answered once the process that makes them is dead. */

@@ -21,6 +21,7 @@ export function bulkOperation(overrides: Partial<BulkOperation> = {}): BulkOpera
       error: null,
     },
     newTime: null,
+    replayChanges: null,
     ratePerS: 100,
     status: 'running',
     position: null,

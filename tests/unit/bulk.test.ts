@@ -78,6 +78,18 @@ describe('a bulk operation', () => {
     });
   });
 
+  it('gives replayed jobs the payload and the queue that it was started with, if any', () => {
+    for (const replayChanges of [
+      { queue: 'elsewhere' },
+      { payload: '{"n":1}', payloadBytes: 7 },
+      { payload: null, payloadBytes: 0, queue: 'elsewhere' },
+    ]) {
+      const decision = decide(task('replay', { replayChanges }), dead());
+      assert.ok(decision.kind === 'move');
+      assert.deepEqual(decision.operation.changes, { ...replayChanges, bulkMarks: [`${OPERATION_ID}@${DIED}`] });
+    }
+  });
+
   it('takes what its filter says: queue, status, label, a part of the last error', () => {
     const labelled = { labels: { region: 'eu', tier: 'a=b' } };
     for (const [filter, job, matches] of [

@@ -99,6 +99,27 @@ describe('a bulk operation', () => {
     assert.equal(replays(journal).size, 300);
   });
 
+  it('goes on after kill -9 with the payload and the queue that it was started with', async () => {
+    const bench = bulkBench();
+    bench.add(...deadJobs(100, () => ({ queue: 'mail', payload: '1', payloadBytes: 1 })));
+    const journal = journalOf(bench.stores);
+    const first = bench.startReaper();
+    const replayChanges = { payload: '{"n":1.0}', payloadBytes: 9, queue: 'mended' };
+    const operationId = await started(bench, startRequest({ ratePerS: 20, replayChanges }));
+    await bench.run(3);
+    first.kill();
+    bench.startReaper();
+    await bench.run(20);
+    assert.partialDeepStrictEqual(bench.find(operationId), { status: 'done', changed: 100, failed: 0, replayChanges });
+    assert.deepEqual([replays(journal).size, ...new Set(replays(journal).values())], [100, 1]);
+    for (const job of bench.stores.rows.values()) {
+      assert.partialDeepStrictEqual(job, { status: 'scheduled', ...replayChanges });
+      // Due where it goes to: a row of its former queue starts nothing.
+      const due = bench.stores.due.all().filter((row) => row.jobId === job.jobId && row.runAt === job.runAt);
+      assert.deepEqual(new Set(due.map(({ queue }) => queue)), new Set(['mended']));
+    }
+  });
+
   it('does not replay a job that dies again while it runs', async () => {
     const bench = bulkBench();
     const [job] = deadJobs(1);
@@ -299,13 +320,14 @@ describe('the start of a bulk operation', () => {
   it('writes the timer before the operation, and who asked before both', async () => {
     const bench = bulkBench();
     bench.begin();
-    const operationId = await started(bench);
+    const replayChanges = { payload: '1', payloadBytes: 1, queue: 'mended' };
+    const operationId = await started(bench, startRequest({ replayChanges }));
     const events = bench.events.filter((event) => !event.startsWith('operations.find'));
     assert.deepEqual(events.slice(0, 3), ['audit.write', 'operations.list', 'timers.writeDeadlines']);
     assert.ok(events.indexOf('operations.create') > events.indexOf('timers.writeDeadlines'));
     assert.partialDeepStrictEqual(
       [...bench.stores.auditEntries.values()],
-      [{ verb: 'operation.start', subject: operationId, detail: { verb: 'replay' } }],
+      [{ verb: 'operation.start', subject: operationId, detail: { verb: 'replay', replayChanges } }],
     );
   });
 

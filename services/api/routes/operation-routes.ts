@@ -1,8 +1,8 @@
 import { formatInstant } from '../../core/contract/instant.ts';
 import { ok, refused, type Result } from '../../core/contract/problems.ts';
-import type { DeadLettersRequest, StartOperationRequest } from '../../core/contract/wire.ts';
-import { type BulkOperation, BulkStatus, BulkVerb } from '../../core/domain/bulk.ts';
-import { OTHER_BODY_MAX_BYTES, SECOND_MS } from '../../core/domain/limits.ts';
+import type { DeadLettersRequest, ReplayDeadLettersRequest, StartOperationRequest } from '../../core/contract/wire.ts';
+import { type BulkOperation, BulkStatus } from '../../core/domain/bulk.ts';
+import { JOB_BODY_MAX_BYTES, OTHER_BODY_MAX_BYTES, SECOND_MS } from '../../core/domain/limits.ts';
 import type { EpochMs } from '../../core/domain/time.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import { type Answer, answer, jsonWithRaw } from '../middleware/answer.ts';
@@ -10,9 +10,14 @@ import { invalidField } from '../middleware/invalid-request.ts';
 import type { ApiRequest, Route } from '../middleware/operation-handler.ts';
 import type { KeyedRoute } from '../use-cases/keyed-calls.ts';
 import type { DryRun, OperationPosition, UseCases } from '../use-cases/types.ts';
-import { contentHash, KEY_HEADER, OWNER_DEFAULT, type TimeTerms } from './job-request.ts';
+import { contentHash, KEY_HEADER, OWNER_DEFAULT, PAYLOAD_MEMBER, type TimeTerms } from './job-request.ts';
 import { listedJobJson } from './job-view.ts';
-import { type OperationRequest, parseDeadLetters, parseOperation } from './operation-requests.ts';
+import {
+  type OperationRequest,
+  parseDiscardLetters,
+  parseOperation,
+  parseReplayLetters,
+} from './operation-requests.ts';
 import { pageSizeOf, placeOf, placeToken } from './page-token.ts';
 
 export interface OperationRouteParts {
@@ -27,6 +32,8 @@ type OperationOperation =
 
 /** Whatever the texts of its filter: nothing is kept as it was written. */
 const BODY = { maxBytes: OTHER_BODY_MAX_BYTES, raw: { member: '' } };
+/** A replay may bring a payload. */
+const REPLAY_BODY = { maxBytes: JOB_BODY_MAX_BYTES, raw: { member: PAYLOAD_MEMBER } };
 
 const LIST = ['operations', OWNER_DEFAULT];
 
@@ -51,24 +58,24 @@ export function operationRoutes(parts: OperationRouteParts): Record<OperationOpe
     if (!started.ok) return started;
     const { operation, replayed } = started.value;
     const headers = { location: hrefOf(operation), ...(replayed && { 'idempotency-replayed': 'true' }) };
-    return ok({ ...answer(202, operationView(operation)), headers });
+    return ok({ ...operationAnswer(202, operation), headers });
   }
 
   return {
     startOperation: {
-      body: BODY,
+      body: REPLAY_BODY,
       handle: (request) =>
         start(
-          parseOperation(request.body.value as unknown as StartOperationRequest, terms()),
+          parseOperation(request.body.value as unknown as StartOperationRequest, payloadOf(request), terms()),
           'POST /operations',
           request,
         ),
     },
     replayDeadLetters: {
-      body: BODY,
+      body: REPLAY_BODY,
       handle: (request) =>
         start(
-          parseDeadLetters(BulkVerb.replay, request.body.value as unknown as DeadLettersRequest),
+          parseReplayLetters(request.body.value as unknown as ReplayDeadLettersRequest, payloadOf(request)),
           'POST /dead-letters/replay',
           request,
         ),
@@ -77,7 +84,7 @@ export function operationRoutes(parts: OperationRouteParts): Record<OperationOpe
       body: BODY,
       handle: (request) =>
         start(
-          parseDeadLetters(BulkVerb.discard, request.body.value as unknown as DeadLettersRequest),
+          parseDiscardLetters(request.body.value as unknown as DeadLettersRequest),
           'POST /dead-letters/discard',
           request,
         ),
@@ -96,13 +103,13 @@ export function operationRoutes(parts: OperationRouteParts): Record<OperationOpe
     getOperation: {
       handle: async ({ path }) => {
         const found = await useCases.getOperation(path['operation_id'] ?? '');
-        return found.ok ? ok(answer(200, operationView(found.value))) : found;
+        return found.ok ? ok(operationAnswer(200, found.value)) : found;
       },
     },
     stopOperation: {
       handle: async ({ path }) => {
         const stopped = await useCases.stopOperation(path['operation_id'] ?? '', OWNER_DEFAULT);
-        return stopped.ok ? ok(answer(202, operationView(stopped.value))) : refused(stopped.problem);
+        return stopped.ok ? ok(operationAnswer(202, stopped.value)) : refused(stopped.problem);
       },
     },
   };
@@ -119,6 +126,16 @@ function hrefOf({ operationId }: BulkOperation): string {
   return `/operations/${operationId}`;
 }
 
+function payloadOf({ body }: ApiRequest): string | null {
+  return body.raw.get(0) ?? null;
+}
+
+function operationAnswer(status: number, operation: BulkOperation): Answer {
+  const payload = operation.replayChanges?.payload ?? null;
+  return { status, body: jsonWithRaw(operationView(operation), { payload }) };
+}
+
+/** As lists show it: without its payload. */
 function operationView(operation: BulkOperation): object {
   const { position, finishedAt } = operation;
   return {
@@ -148,10 +165,16 @@ function dryRunJson(request: OperationRequest, counted: DryRun, keyspace: string
     complete: reached === null,
     reached: reached === null ? null : formatInstant(reached),
   };
-  return jsonWithRaw(view, { samples: `[${samples.map((job) => listedJobJson(job, keyspace)).join(',')}]` });
+  const payload = request.replayChanges?.payload ?? null;
+  return jsonWithRaw(view, { payload, samples: `[${samples.map((job) => listedJobJson(job, keyspace)).join(',')}]` });
 }
 
-function taskView({ verb, filter, newTime }: Pick<OperationRequest, 'verb' | 'filter' | 'newTime'>): object {
+function taskView({
+  verb,
+  filter,
+  newTime,
+  replayChanges,
+}: Pick<OperationRequest, 'verb' | 'filter' | 'newTime' | 'replayChanges'>): object {
   const { queue, from, to, status, label, error } = filter;
   return {
     verb,
@@ -165,6 +188,8 @@ function taskView({ verb, filter, newTime }: Pick<OperationRequest, 'verb' | 'fi
     },
     run_at: newTime !== null && 'at' in newTime ? formatInstant(newTime.at) : null,
     shift_s: newTime !== null && 'shiftMs' in newTime ? newTime.shiftMs / SECOND_MS : null,
+    queue: replayChanges?.queue ?? null,
+    payload_bytes: replayChanges?.payloadBytes ?? null,
   };
 }
 

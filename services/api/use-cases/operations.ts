@@ -110,13 +110,14 @@ export class OperationKeeper {
   /** Timer first, then the operation: an orphan timer is dropped, an operation without one would never run. */
   async #write(operationId: string, createdAt: EpochMs, request: StartOperation): Promise<Result<StartedOperation>> {
     const { store, register, timers, shards } = this.#parts;
-    const { owner, verb, filter, newTime, ratePerS } = request;
+    const { owner, verb, filter, newTime, replayChanges, ratePerS } = request;
     const operation: BulkOperation = {
       operationId,
       owner,
       verb,
       filter,
       newTime,
+      replayChanges,
       ratePerS,
       status: BulkStatus.running,
       position: null,
@@ -130,7 +131,7 @@ export class OperationKeeper {
       finishedAt: null,
       expiresAt: createdAt + OPERATION_KEPT_DAYS * DAY_MS,
     };
-    await this.#record('operation.start', operationId, owner, { verb, filter, newTime, ratePerS });
+    await this.#record('operation.start', operationId, owner, { verb, filter, newTime, replayChanges, ratePerS });
     await store.list(operation);
     const shard = shardOf(operationId, shards);
     const armed = await timers.armDeadlines([{ jobId: operationId, shard, at: createdAt, publishedAt: null }]);

@@ -176,7 +176,7 @@ export interface DeadLetterPage {
   readonly next: IndexPosition | null;
 }
 
-export interface StartOperation extends Pick<BulkTask, 'verb' | 'filter' | 'newTime'> {
+export interface StartOperation extends Pick<BulkTask, 'verb' | 'filter' | 'newTime' | 'replayChanges'> {
   readonly owner: string;
   readonly ratePerS: number;
   /** With the route that it came by and the hash of the content; null: unkeyed. */

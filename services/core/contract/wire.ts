@@ -91,6 +91,9 @@ export interface StartOperationRequest {
   readonly filter: BulkFilterRequest;
   readonly run_at?: string;
   readonly shift_s?: number;
+  /** With replay, as queue: null takes the payloads away. */
+  readonly payload?: unknown;
+  readonly queue?: string;
   readonly rate_per_s?: number;
   readonly dry_run?: boolean;
 }
@@ -98,6 +101,12 @@ export interface StartOperationRequest {
 export interface DeadLettersRequest extends Omit<BulkFilterRequest, 'status'> {
   readonly rate_per_s?: number;
   readonly dry_run?: boolean;
+}
+
+/** Its `queue` is the filter's, so the queue that they go to has another name. */
+export interface ReplayDeadLettersRequest extends DeadLettersRequest {
+  readonly payload?: unknown;
+  readonly to_queue?: string;
 }
 
 /** Of cron and every_s one; time_zone goes with cron. */

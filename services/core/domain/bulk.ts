@@ -2,7 +2,7 @@ import type { JobRow } from './job.ts';
 import { JobStatus } from './job-status.ts';
 import { decideChange, decideDiscard, decideReplay } from './life-cycle.ts';
 import { BULK_MARKS_KEPT } from './limits.ts';
-import type { BulkMarks, Change, Discard, Replay, RequestCancel } from './operation.ts';
+import type { BulkMarks, Change, Discard, Replay, ReplayChanges, RequestCancel } from './operation.ts';
 import type { EpochMs } from './time.ts';
 
 /** What a bulk operation does to each job that its filter names: the same as the call for one job. */
@@ -40,6 +40,9 @@ export interface BulkFilter {
 
 export type NewTime = { readonly at: EpochMs } | { readonly shiftMs: number };
 
+/** What a replay changes on each of the jobs, as that of one job may. */
+export type BulkReplayChanges = Omit<ReplayChanges, 'bulkMarks'>;
+
 /** Everything that decides about one job. */
 export interface BulkTask {
   readonly operationId: string;
@@ -47,6 +50,8 @@ export interface BulkTask {
   readonly filter: BulkFilter;
   /** Of a reschedule. */
   readonly newTime: NewTime | null;
+  /** Of a replay; null: the jobs stay as they were. */
+  readonly replayChanges: BulkReplayChanges | null;
   readonly createdAt: EpochMs;
 }
 
@@ -132,7 +137,7 @@ export function decideBulk(task: BulkTask, found: FoundJob, now: EpochMs): BulkD
     case BulkVerb.reschedule:
       return decideRescheduling(job, task.newTime, bulkMarks);
     case BulkVerb.replay:
-      return moved(decideReplay(job, now, { bulkMarks }));
+      return moved(decideReplay(job, now, { ...task.replayChanges, bulkMarks }));
     case BulkVerb.discard: {
       const operation = decideDiscard(job, bulkMarks);
       return operation === null ? { kind: 'leave' } : { kind: 'discard', operation };

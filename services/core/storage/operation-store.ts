@@ -1,4 +1,12 @@
-import type { BulkFilter, BulkOperation, BulkPosition, BulkStatus, BulkVerb, NewTime } from '../domain/bulk.ts';
+import {
+  type BulkFilter,
+  type BulkOperation,
+  type BulkPosition,
+  type BulkReplayChanges,
+  type BulkStatus,
+  BulkVerb,
+  type NewTime,
+} from '../domain/bulk.ts';
 import { SECOND_MS } from '../domain/limits.ts';
 import type { EpochMs } from '../domain/time.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -55,12 +63,15 @@ export function createOperationStore(session: Session, clock: Clock): OperationS
 /** Null of a row of which some cells have expired already. */
 export function decodeOperation(row: Row): BulkOperation | null {
   if (textOrNull(row, 'owner') === null) return null;
+  const verb = text(row, 'verb') as BulkVerb;
+  const change = jsonOrNull(row, 'new_time');
   return {
     operationId: text(row, 'operation_id'),
     owner: text(row, 'owner'),
-    verb: text(row, 'verb') as BulkVerb,
+    verb,
     filter: JSON.parse(text(row, 'filter')) as BulkFilter,
-    newTime: jsonOrNull(row, 'new_time') as NewTime | null,
+    newTime: verb === BulkVerb.replay ? null : (change as NewTime | null),
+    replayChanges: verb === BulkVerb.replay ? (change as BulkReplayChanges | null) : null,
     ratePerS: number(row, 'rate_per_s'),
     createdAt: time(row, 'created_at'),
     expiresAt: time(row, 'expires_at'),

@@ -54,7 +54,9 @@ const READ_LIST = `
 export const OPERATION_LIST_STATEMENTS: readonly string[] = [LIST_OPERATION, READ_LIST];
 
 export function createOperation(operation: BulkOperation, token: string, ttlS: number): Bound {
-  const { operationId, owner, verb, filter, newTime, ratePerS, createdAt, expiresAt } = operation;
+  const { operationId, owner, verb, filter, ratePerS, createdAt, expiresAt } = operation;
+  // One column for both: it is the verb's, and no verb has two.
+  const change = operation.newTime ?? operation.replayChanges;
   return {
     cql: CREATE_OPERATION,
     values: [
@@ -63,7 +65,7 @@ export function createOperation(operation: BulkOperation, token: string, ttlS: n
       verb,
       JSON.stringify(filter),
       // Unset, as everything that is null here: a bound null writes a tombstone.
-      newTime === null ? undefined : JSON.stringify(newTime),
+      change === null ? undefined : JSON.stringify(change),
       ratePerS,
       timestamp(createdAt),
       timestamp(expiresAt),
