@@ -88,6 +88,18 @@ describe('POST /jobs/batch', () => {
     assert.equal((await api.call('POST', '/jobs/batch', { body: jobs(140, 'x'.repeat(60_000)) })).status, 413);
   });
 
+  it('refuses an item with = in the name of a label, and takes the others', async (test) => {
+    const api = await serveApi(test);
+    const jobs = [
+      { queue: 'q', labels: { 'a=b': 'c' } },
+      { queue: 'q', labels: { a: 'b=c' } },
+    ];
+    const { body } = await api.call('POST', '/jobs/batch', { body: { jobs } });
+    const [refusal, taken] = body['results'] as Record<string, unknown>[];
+    assert.match(JSON.stringify(refusal), /"status":400.*jobs\[0\]\.labels\.a=b.* without =/);
+    assert.equal(taken?.['status'], 201);
+  });
+
   it('R099 takes __proto__ for an unknown field in an item, and keeps it in a payload', async (test) => {
     const api = await serveApi(test);
     const results = await resultsOf(api, {

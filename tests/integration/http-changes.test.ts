@@ -115,6 +115,10 @@ describe('PATCH /jobs/{job_id}', () => {
       [{ retry: { cap_s: 5 } }, 'retry.cap_s: is 5 s, less than base_s, which is 10 s'],
       [{ retry: 5 }, 'retry: must be an object or null, not a whole number'],
       [{ labels: { more: 'v' } }, 'labels: would be more than 16 with those that the job has'],
+      [
+        { labels: { k0: null, 'a=b': 'v' } },
+        'labels.a=b: is a key, and keys must be without =, which ends the name in a filter; null removes it',
+      ],
       [{ labels: { k0: 5 } }, 'labels.k0: must be text or null, not a whole number'],
       [{ expires_at: after(HOUR_MS) }, /^expires_at: must lie after the time at which the job is due/],
       [{ expires_at: after(3 * HOUR_MS), delay_s: 4 * 3_600 }, /^expires_at: must lie after/],
@@ -128,6 +132,16 @@ describe('PATCH /jobs/{job_id}', () => {
     }
     assert.deepEqual(api.asked.changes, []);
     assert.equal((await patch({ labels: { k0: null, more: 'v' } })).status, 200);
+  });
+
+  it('leaves a label with = in its name as it was, and removes it', async (test) => {
+    const { api, patch } = await scheduled(test, { labels: { 'a=b': 'old', keep: '1' } });
+    assert.equal((await patch({ labels: { more: '2' } })).status, 200);
+    assert.equal((await patch({ labels: { 'a=b': null } })).status, 200);
+    assert.deepEqual(api.asked.changes, [
+      { labels: { 'a=b': 'old', keep: '1', more: '2' } },
+      { labels: { keep: '1' } },
+    ]);
   });
 
   it('R099 takes __proto__ for an unknown field', async (test) => {

@@ -149,7 +149,7 @@ describe('POST /jobs', () => {
     assert.deepEqual([...faults].sort(), [
       'delay_s: must be a number, not text',
       'idempotency_key: must be 1 to 128 printable ASCII characters',
-      'labels.: is a key, and keys must be from 1 to 63 characters long',
+      'labels.: is a key, and keys must be from 1 to 63 characters long, without =, which ends the name in a filter',
       'labels.region: must be text, not a whole number',
       'lease_s: must be from 5 to 900',
       'max_attempt: is not a field here: did you mean max_attempts?',
@@ -181,6 +181,10 @@ describe('POST /jobs', () => {
     for (const [body, fault] of [
       ['{"queue":"q","delay_s":1e400}', 'delay_s: must be a number, not one beyond all that can be told'],
       ['{"queue":"q","labels":{"a":"b\\n"}}', 'labels.a: must be text without control characters'],
+      [
+        '{"queue":"q","labels":{"a=b":"c=d"}}',
+        'labels.a=b: is a key, and keys must be from 1 to 63 characters long, without =, which ends the name in a filter',
+      ],
       [
         '{"queue":"q","labels":{"__proto__":"b"}}',
         'labels.__proto__: is a key, and keys must be text without control characters, and not __proto__',

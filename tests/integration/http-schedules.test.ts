@@ -277,6 +277,15 @@ describe('PATCH /schedules/{schedule}', () => {
       revision: 2,
     });
     assert.deepEqual(patched.body['labels'], { b: '2', c: '3' });
+    const label = { 'x=y': 'z' };
+    assert.match(
+      await refusalOf(api, { labels: label }, path, 'PATCH'),
+      /^labels\.x=y: is a key, and keys must be without =/,
+    );
+    assert.match(
+      await refusalOf(api, { ...NIGHTLY, labels: label }),
+      /^labels\.x=y: is a key, .* characters long, without =/,
+    );
     assert.match(await refusalOf(api, { every_s: 60 }, path, 'PATCH'), /^cron: and every_s exclude/);
     assert.match(await refusalOf(api, { time_zone: null }, path, 'PATCH'), /^time_zone: is required/);
     assert.match(await refusalOf(api, { end_at: '2026-11-15T07:00:00Z' }, path, 'PATCH'), /^end_at: leaves no slot/);

@@ -35,6 +35,7 @@ export function parsePatch(body: JsonBody, terms: JobTerms): Result<PatchOfJob> 
     ...payloadViolations(payload === undefined ? 0 : Buffer.byteLength(payload)),
     ...timeViolations(patch, terms),
     ...(when === undefined ? [] : pastViolations(when, terms.now)),
+    ...labelNameViolations(patch.labels),
   ]);
   if (problem !== null) return problem;
   const same: ChangeJob = {
@@ -77,6 +78,13 @@ function merged(
     ...(timesChange ? expiryViolations(expiresAt, dueTime(when, now)) : []),
   ]);
   return problem ?? ok(change);
+}
+
+/** No filter can name such a label. One from before this was refused can still be removed, so the document does not tell. */
+export function labelNameViolations(labels: PatchJobRequest['labels']): Violation[] {
+  const given = Object.entries(labels ?? {}).filter(([name, value]) => value !== null && name.includes('='));
+  const message = 'is a key, and keys must be without =, which ends the name in a filter; null removes it';
+  return given.map(([name]) => ({ path: ['labels', name], message }));
 }
 
 export function mergedLabels(

@@ -9,7 +9,7 @@ import { invalidRequest } from '../middleware/invalid-request.ts';
 import type { JsonBody } from '../middleware/json-body.ts';
 import type { Violation } from '../middleware/violation-text.ts';
 import { instantOf, mergedRetry, payloadViolations, retryViolations } from './job-request.ts';
-import { mergedLabels } from './job-patch.ts';
+import { labelNameViolations, mergedLabels } from './job-patch.ts';
 import { instantOrUndefined, wireRetry } from './schedule-view.ts';
 
 export interface ScheduleTerms {
@@ -79,6 +79,8 @@ export function parseSchedulePatch(body: JsonBody, terms: ScheduleTerms): Result
   if (Object.keys(patch).length === 0) {
     return refused({ code: 'invalid_request', detail: 'The body names nothing to change.' });
   }
+  const violations = labelNameViolations(patch.labels);
+  if (violations.length > 0) return refused(invalidRequest(violations));
   const payload = patch.payload === undefined ? undefined : patch.payload === null ? null : (body.raw.get(0) ?? null);
   return ok((row) => {
     const request = patched(row, patch, terms);
