@@ -145,7 +145,7 @@ function countsText({
     held,
     ready: ready === null ? 'NATS is away' : readyText(ready),
     running,
-    dead,
+    dead: dead ?? 'not counted yet',
     oldest_ready: ageS === null ? null : `${ageS} s ago`,
     start_lag:
       lag === null ? null : `p50 ${lag.p50_s} s, p95 ${lag.p95_s} s, p99 ${lag.p99_s} s of ${lag.starts} starts`,

@@ -255,7 +255,8 @@ export interface QueueCounts {
   /** They wait for a worker; null while NATS is away. */
   readonly ready: Readonly<Record<Priority, number>> | null;
   readonly running: number;
-  readonly dead: number;
+  /** Null: not counted yet. */
+  readonly dead: number | null;
   readonly oldest_ready_age_s: number | null;
   /** Of the jobs that the answering api handed out in the last five minutes; null: none. */
   readonly start_lag: {

@@ -37,6 +37,8 @@ const DAY_OPEN_MS = HOUR_MS;
 export class DeadCensus {
   readonly #parts: DeadCensusParts;
   readonly #queues = new Map<string, CountedQueue>();
+  /** Shards of which each queue with letters has been counted. */
+  #counted: ReadonlySet<number> = new Set();
   /** Names of queues by day, of days that are over. */
   readonly #closedDays = new Map<EpochMs, readonly string[]>();
 
@@ -44,16 +46,18 @@ export class DeadCensus {
     this.#parts = parts;
   }
 
-  /** By queue, of those that the shard's owner counts. */
-  countsOf(shard: number): ReadonlyMap<string, number> {
+  /** By queue, of those that the shard's owner counts: in any other nothing is dead. Null: not all of them are counted yet. */
+  countsOf(shard: number): ReadonlyMap<string, number> | null {
+    if (!this.#counted.has(shard)) return null;
     const own = [...this.#queues].filter(([queue]) => shardOf(queue, this.#parts.shards) === shard);
     return new Map(own.map(([queue, { days }]) => [queue, sum(days)]));
   }
 
   /** A duty of the loop, every CENSUS_EVERY_MS. Throws StoreError. */
   async runOnce(): Promise<void> {
-    const { clock, log, telemetry } = this.#parts;
+    const { clock, log, telemetry, shards, holds } = this.#parts;
     const now = clock.now();
+    const held = new Set(Array.from({ length: shards }, (_, shard) => shard).filter(holds));
     await this.#findQueues(now);
     for (const [queue, counted] of this.#queues) {
       if (!this.#isOurs(queue)) {
@@ -68,6 +72,8 @@ export class DeadCensus {
         }
       }
     }
+    for (const [queue, { nextAt }] of this.#queues) if (nextAt === 0) held.delete(shardOf(queue, shards));
+    this.#counted = held;
   }
 
   /** Queues that jobs died in, from the first day that is kept to this one. */

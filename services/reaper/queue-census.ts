@@ -104,11 +104,13 @@ export class QueueCensus {
       await this.#countRunning(shard, counted, countedAt, tallies);
       await this.#countDueSoon(shard, countedAt, tallies);
       const deadJobs = dead.countsOf(shard);
-      const queues = new Set([...counted.tallies.keys(), ...tallies.keys(), ...deadJobs.keys(), '']);
+      const queues = new Set([...counted.tallies.keys(), ...tallies.keys(), ...(deadJobs?.keys() ?? []), '']);
       const rows = [...queues].map((queue): ShardQueueCounts => {
         const { dueSoon, running } = tallies.get(queue) ?? emptyTally();
         const runs = [...running.values()].reduce((sum, jobs) => sum + jobs, 0);
-        return { shard, queue, countedAt, dueSoon, running: runs, dead: deadJobs.get(queue) ?? null };
+        // The row of no queue tells that a queue without a number of its own has no dead jobs.
+        const deadOf = deadJobs?.get(queue) ?? (queue === '' && deadJobs !== null ? 0 : null);
+        return { shard, queue, countedAt, dueSoon, running: runs, dead: deadOf };
       });
       await counts.writeShard(rows);
       counted.tallies = tallies;

@@ -51,7 +51,7 @@ describe('the settings of a queue', () => {
       waiting: 0,
       held: 0,
       running: 0,
-      dead: 0,
+      dead: null,
       oldest_ready_age_s: null,
       start_lag: null,
       counted_at: null,

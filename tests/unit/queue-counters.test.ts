@@ -189,6 +189,25 @@ describe('dead jobs', () => {
   });
 });
 
+describe('the number of dead jobs', () => {
+  it('is unknown until the letters were counted, and then 0 for a queue that has none', async () => {
+    const { clock, stores, put, count, countsOf } = bench();
+    assert.equal((await countsOf('mail')).dead, null);
+    const row = await put({ status: 'dead', finishedAt: FAKE_START });
+    const letter = { jobId: row.jobId, queue: 'mail', deadAt: FAKE_START, attempt: 1, reason: 'attempts', error: null };
+    await clock.until(stores.history.writeDeadLetters([letter]));
+    stores.failNext('history.readDeadLetters', { kind: 'unavailable' });
+    await count();
+    assert.equal((await countsOf('mail')).dead, null);
+    const elsewhere = Array.from({ length: 9 }, (_, index) => `q${index}`).find(
+      (queue) => shardOf(queue, SHARDS) !== shardOf('mail', SHARDS),
+    );
+    assert.equal((await countsOf(elsewhere ?? '')).dead, 0);
+    await count();
+    assert.equal((await countsOf('mail')).dead, 1);
+  });
+});
+
 describe('held jobs', () => {
   it('are those of all priorities that dispatchers told of lately', async () => {
     const { clock, board, counters } = bench();

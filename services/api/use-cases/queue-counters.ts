@@ -1,4 +1,5 @@
 import { bucketOf } from '../../core/domain/bucket.ts';
+import { shardOf } from '../../core/domain/ids.ts';
 import { PRIORITIES, type Priority } from '../../core/domain/job-status.ts';
 import { CENSUS_EVERY_MS, MINUTE_MS } from '../../core/domain/limits.ts';
 import { farRanges } from '../../core/domain/queue-counts.ts';
@@ -27,7 +28,8 @@ export interface QueueCounts {
   /** Handed to the ready stream and not claimed; null: NATS is away. */
   readonly ready: Readonly<Record<Priority, number>> | null;
   readonly running: number;
-  readonly dead: number;
+  /** Null: not counted yet. */
+  readonly dead: number | null;
   /** How long the first of the ready ones has waited; null: none waits, or NATS is away. */
   readonly oldestReadyAgeMs: number | null;
   readonly startLag: StartLag | null;
@@ -38,6 +40,8 @@ export interface QueueCounts {
 /** What all reapers counted, by queue. */
 interface Census {
   readonly rows: ReadonlyMap<string, readonly ShardQueueCounts[]>;
+  /** Shards whose queues' dead letters were counted: in a queue of theirs without a number nothing is dead. */
+  readonly deadCounted: ReadonlySet<number>;
   readonly countedAt: EpochMs | null;
 }
 
@@ -78,7 +82,7 @@ export class QueueCounters {
   }
 
   async #countsOf(queue: string, census: Census, depths: readonly ReadyDepth[] | null): Promise<QueueCounts> {
-    const { counts, clock, board, startLags } = this.#parts;
+    const { counts, clock, board, startLags, shards } = this.#parts;
     const now = clock.now();
     const rows = census.rows.get(queue) ?? [];
     const [far, oldestReadyAgeMs] = await Promise.all([
@@ -97,7 +101,7 @@ export class QueueCounters {
       held: total(board.heldIn(queue), ({ count }) => count),
       ready: depths === null ? null : readyOf(depths),
       running: total(rows, ({ running }) => running),
-      dead: total(rows, ({ dead }) => dead ?? 0),
+      dead: rows.find(({ dead }) => dead !== null)?.dead ?? (census.deadCounted.has(shardOf(queue, shards)) ? 0 : null),
       oldestReadyAgeMs,
       startLag: startLags.of(queue),
       countedAt: census.countedAt,
@@ -128,10 +132,11 @@ export class QueueCounters {
   async #readShards(): Promise<Census> {
     const { counts, shards } = this.#parts;
     const all = await Promise.all(Array.from({ length: shards }, (_, shard) => counts.readShard(shard)));
-    const marks = all.map((rows) => rows.find(({ queue }) => queue === '')?.countedAt ?? null);
-    const times = marks.filter((at) => at !== null);
+    const marks = all.flatMap((rows) => rows.filter(({ queue }) => queue === ''));
+    const times = marks.map(({ countedAt }) => countedAt);
     return {
       rows: Map.groupBy(all.flat(), ({ queue }) => queue),
+      deadCounted: new Set(marks.flatMap(({ shard, dead }) => (dead === null ? [] : [shard]))),
       countedAt: times.length < shards ? null : Math.min(...times),
     };
   }

@@ -21,7 +21,10 @@ export interface ShardQueueCounts {
   /** Jobs that wait for their time: of the minute of countedAt and of the two after it. */
   readonly dueSoon: readonly number[];
   readonly running: number;
-  /** Of the whole queue, where its dead letters are this shard's to count; else null. */
+  /**
+   * Of the whole queue, where its dead letters are this shard's to count and any were found; else null. Of '' it is 0 once the
+   * shard has counted all of its queues' letters: what it has no number of has none. A null leaves what was written before.
+   */
   readonly dead: number | null;
 }
 
