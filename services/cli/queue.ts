@@ -74,7 +74,7 @@ export const queueCommand: Command = {
   name: 'queue',
   usage: [
     "queue get <queue>                  a queue's settings, what is in it, and its consumers",
-    'queue list                         the queues that somebody configured, and what is in them',
+    'queue list                         the queues that are configured or have jobs (waiting for later ones apart), and what is in them',
     'queue set <queue> [options]        --rate <per s> --burst <n> --ramp <s> --max-running <n> --ready-max <n> --max-waiting <n>,',
     '                                   for jobs that name none: --max-attempts <n> --timeout <s> --lease <s>,',
     '                                   days that jobs are kept: --retention-days <n> --dead-retention-days <n>;',
@@ -175,7 +175,7 @@ function consumersText({ ready }: Queue): string {
 }
 
 function listText(queues: readonly CountedQueue[]): string {
-  if (queues.length === 0) return 'no queue is configured\n';
+  if (queues.length === 0) return 'no queue is configured or has jobs\n';
   const rows = queues.map((queue): Cell[] => [
     queue.queue,
     queue.counts.waiting,

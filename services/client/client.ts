@@ -188,7 +188,7 @@ export class PunctualClient {
     return (await this.#http.call({ method: 'GET', path: queuePath(queue), repeatable: true })).json as Queue;
   }
 
-  /** One page of the queues that somebody configured, by name. */
+  /** One page of the queues that somebody configured or that have jobs, by name. */
   async listQueues(page: PageRequest = {}): Promise<QueuePage> {
     const path = `/queues${queryOf({ ...page })}`;
     return (await this.#http.call({ method: 'GET', path, repeatable: true })).json as QueuePage;

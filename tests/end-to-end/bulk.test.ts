@@ -133,6 +133,15 @@ describe('dead letters', () => {
     await countsBecome(client, QUEUE, { waiting: 0, ready: 0, running: 0, dead: JOBS });
     await countsBecome(client, 'later', { waiting: 2, ready: 0, running: 0, dead: 0 });
     await countsBecome(client, 'busy', { waiting: 0, ready: 1, running: 1, dead: 0 });
+    // None of them was ever configured; the jobs of the third all wait for later.
+    const { queues } = await client.listQueues();
+    assert.deepEqual(
+      queues.map(({ queue, revision, counts }) => [queue, revision, counts.dead]),
+      [
+        ['busy', 0, 0],
+        [QUEUE, 0, JOBS],
+      ],
+    );
     test.diagnostic(`${expected} of ${JOBS} dead jobs replayed at ${RATE_PER_S}/s`);
   });
 

@@ -5,6 +5,8 @@ import { describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { runCli } from '../../services/cli/cli.ts';
 import { PunctualClient, RefusedError } from '../../services/client/index.ts';
+import { shardOf } from '../../services/core/domain/ids.ts';
+import { FAKE_START } from '../support/fake-clock.ts';
 import { type HttpApi, serveApi } from '../support/http-api.ts';
 
 const DEFAULTS = {
@@ -174,6 +176,40 @@ describe('the settings of a queue', () => {
     const second = await api.call('GET', `/queues?page_token=${token}`);
     assert.deepEqual([names(second), second.body['next_page_token']], [['c'], null]);
     assert.equal((await api.call('GET', '/queues?page_token=x')).status, 400);
+  });
+});
+
+describe('queues that nobody configured', () => {
+  it('are listed among the others, with the defaults, while the counters know of jobs in them', async (test) => {
+    const api = await serveApi(test);
+    for (const queue of ['b', 'd']) await api.call('PUT', `/queues/${queue}`, { body: { max_attempts: 1 } });
+    const none = { countedAt: FAKE_START, dueSoon: [0, 0, 0], running: 0, dead: null };
+    const marks = [0, 1, 2, 3].map((shard) => ({ ...none, shard, queue: '', dead: 0 }));
+    await api.clock.until(
+      api.stores.queueCounts.writeShard([
+        ...marks,
+        { ...none, shard: shardOf('dying', 4), queue: 'dying', dead: 7 },
+        { ...none, shard: 0, queue: 'a', running: 1 },
+        { ...none, shard: 1, queue: 'c', dueSoon: [0, 2, 0] },
+        { ...none, shard: shardOf('mended', 4), queue: 'mended', dead: 0 },
+      ]),
+    );
+    const listed: [unknown, unknown, unknown][] = [];
+    let token: string | null = null;
+    do {
+      const { body } = await api.call('GET', `/queues?page_size=2${token === null ? '' : `&page_token=${token}`}`);
+      for (const each of body['queues'] as Record<string, unknown>[]) {
+        listed.push([each['queue'], each['revision'], (each['counts'] as Record<string, unknown>)['dead']]);
+      }
+      token = body['next_page_token'] as string | null;
+    } while (token !== null);
+    assert.deepEqual(listed, [
+      ['a', 0, 0],
+      ['b', 1, 0],
+      ['c', 0, 0],
+      ['d', 1, 0],
+      ['dying', 0, 7],
+    ]);
   });
 });
 

@@ -240,6 +240,33 @@ describe('ready jobs', () => {
   });
 });
 
+describe('the queues in use', () => {
+  it('are those that have jobs somewhere, each once, while they have', async () => {
+    const { clock, connection, queue, board, put, count, counters } = bench();
+    const soon = FAKE_START + 30 * SECOND_MS;
+    await put({ queue: 'runs', status: 'running' }, { deadline: FAKE_START + 15 * MINUTE_MS });
+    await put({ queue: 'due', runAt: soon }, { due: soon });
+    await put({ queue: 'over', status: 'succeeded' }, { deadline: soon });
+    const message = { attempt: 1, runAt: FAKE_START, priority: 'low' } as const;
+    const publish = (name: string) => queue.publish([{ ...message, queue: name, jobId: memberId(newCohort(), 0) }]);
+    await clock.until(publish('ready'));
+    await clock.until(publish('runs'));
+    await count();
+    board.note({
+      member: 'one',
+      shards: 4,
+      held: [{ queue: 'held', priority: 'low', count: 1, oldestAt: FAKE_START }],
+    });
+    const names = async () => (await clock.until(counters.inUse())).toSorted();
+    assert.deepEqual(await names(), ['due', 'held', 'ready', 'runs']);
+    connection.disconnect();
+    assert.deepEqual(await names(), ['due', 'held', 'runs']);
+    // Nothing counts them again, and they are due by now.
+    await clock.advance(2 * MINUTE_MS);
+    assert.ok(!(await names()).includes('due'));
+  });
+});
+
 describe('the time of the counts', () => {
   it('is that of the shard counted longest ago, and none while one was not counted', async () => {
     const { clock, stores, count, countsOf } = bench();

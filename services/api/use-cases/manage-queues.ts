@@ -16,7 +16,7 @@ export interface ManageQueuesParts {
   readonly store: QueueStore;
   readonly book: QueueBook;
   readonly queue: Pick<ReadyQueue, 'ensureQueue'>;
-  readonly counters: Pick<QueueCounters, 'one' | 'of'>;
+  readonly counters: Pick<QueueCounters, 'one' | 'of' | 'inUse'>;
   readonly trail: AuditTrail;
   readonly clock: Clock;
   readonly random: Random;
@@ -51,14 +51,20 @@ export class QueueManager {
     });
   }
 
-  /** Configured queues, by name. */
+  /** Configured queues and those that have jobs, by name. */
   list({ pageSize, after }: ListQueues): Promise<Result<QueuePage>> {
     return withStore(async () => {
-      const all = (await this.#parts.store.readAll()).filter(({ queue }) => after === null || queue > after);
-      const page = all.slice(0, pageSize);
-      const counts = await this.#parts.counters.of(page.map(({ queue }) => queue));
-      const queues = page.map((settings, index) => ({ settings, counts: counts[index] as QueueCounts }));
-      return ok({ queues, next: all.length > page.length ? (page.at(-1)?.queue ?? null) : null });
+      const { store, counters } = this.#parts;
+      const [configured, inUse] = await Promise.all([store.readAll(), counters.inUse()]);
+      const known = new Map(configured.map((settings) => [settings.queue, settings]));
+      const names = [...new Set([...known.keys(), ...inUse])].filter((queue) => after === null || queue > after).sort();
+      const page = names.slice(0, pageSize);
+      const counts = await counters.of(page);
+      const queues = page.map((queue, index) => ({
+        settings: known.get(queue) ?? defaultSettings(queue),
+        counts: counts[index] as QueueCounts,
+      }));
+      return ok({ queues, next: names.length > page.length ? (page.at(-1) ?? null) : null });
     });
   }
 

@@ -13,7 +13,7 @@ import type { StartLag, StartLags } from './start-lags.ts';
 export interface QueueCountersParts {
   readonly counts: QueueCountStore;
   readonly queue: Pick<ReadyQueue, 'depths' | 'oldestMessageAt'>;
-  readonly board: Pick<HeldBoard, 'heldIn'>;
+  readonly board: Pick<HeldBoard, 'heldIn' | 'queues'>;
   readonly startLags: Pick<StartLags, 'of'>;
   readonly clock: Clock;
   readonly shards: number;
@@ -61,6 +61,18 @@ export class QueueCounters {
   async one(queue: string): Promise<QueueCounts> {
     const [census, depths] = await Promise.all([this.#readCensus(), this.#depths(queue)]);
     return this.#countsOf(queue, census, depths);
+  }
+
+  /**
+   * The queues that have a job running, dead, ready, held, or due in the next minutes: whoever waits for longer is in no row that
+   * names all queues. While NATS is away without those whose jobs are only ready. Throws StoreError.
+   */
+  async inUse(): Promise<readonly string[]> {
+    const [{ rows }, depths] = await Promise.all([this.#readCensus(), this.#depths()]);
+    const now = this.#parts.clock.now();
+    const counted = [...rows].filter(([queue, ofQueue]) => queue !== '' && ofQueue.some((row) => hasJobs(row, now)));
+    const ready = depths?.map(({ queue }) => queue) ?? [];
+    return [...new Set([...counted.map(([queue]) => queue), ...ready, ...this.#parts.board.queues()])];
   }
 
   /** In the order of the queues. Throws StoreError. */
@@ -156,6 +168,10 @@ export class QueueCounters {
 function dueSoonOf({ countedAt, dueSoon }: ShardQueueCounts, now: EpochMs): number {
   const first = (bucketOf(now) - bucketOf(countedAt)) / MINUTE_MS;
   return (dueSoon[first] ?? 0) + (dueSoon[first + 1] ?? 0);
+}
+
+function hasJobs(row: ShardQueueCounts, now: EpochMs): boolean {
+  return row.running > 0 || (row.dead ?? 0) > 0 || dueSoonOf(row, now) > 0;
 }
 
 function readyOf(depths: readonly ReadyDepth[]): Readonly<Record<Priority, number>> {

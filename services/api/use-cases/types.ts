@@ -40,7 +40,7 @@ export interface UseCases extends ScheduleUseCases {
   listJobs(request: ListJobs): Promise<Result<JobPage>>;
   listDeadLetters(request: ListDeadLetters): Promise<Result<DeadLetterPage>>;
   describeQueue(queue: string): Promise<Result<QueueDescription>>;
-  /** Those that somebody configured, by name. */
+  /** Those that somebody configured, and those that have jobs, by name. */
   listQueues(request: ListQueues): Promise<Result<QueuePage>>;
   changeQueue(request: ChangeQueue): Promise<Result<QueueSettings>>;
   pauseQueue(request: PauseQueue): Promise<Result<QueueSettings>>;

@@ -28,6 +28,11 @@ export class HeldBoard {
     });
   }
 
+  /** Of which jobs are held. */
+  queues(): readonly string[] {
+    return this.#standing().flatMap(([, { byQueue }]) => [...byQueue.keys()]);
+  }
+
   /** By priority, over all dispatchers. */
   heldIn(queue: string): readonly HeldDepth[] {
     const depths = this.#standing().flatMap(([, { byQueue }]) => byQueue.get(queue) ?? []);
