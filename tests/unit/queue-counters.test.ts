@@ -160,6 +160,17 @@ describe('running jobs', () => {
   });
 });
 
+describe('what the former owner of a shard counted', () => {
+  it('is over with the first count of the next one', async () => {
+    const { clock, stores, count, countsOf } = bench();
+    const stale = { queue: 'mail', countedAt: FAKE_START, dueSoon: [0, 0, 3], running: 7, dead: null };
+    await clock.until(stores.queueCounts.writeShard([{ ...stale, shard: 2 }]));
+    assert.equal((await countsOf('mail')).running, 7);
+    await count();
+    assert.partialDeepStrictEqual(await countsOf('mail'), { running: 0, waiting: 0 });
+  });
+});
+
 describe('dead jobs', () => {
   it('are those that are dead now', async () => {
     const { clock, stores, telemetry, put, count, countsOf } = bench();
