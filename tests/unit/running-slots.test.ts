@@ -105,6 +105,22 @@ describe('slots', () => {
     assert.deepEqual(await holders(1), [jobs[1]]);
   });
 
+  it('beyond a lowered max_running do not keep the one job that has one from starting', async () => {
+    const { put, take, holders, freeAfter } = bench();
+    const jobs = [0, 1, 2].map((member) => put(member, 'enqueued'));
+    for (const jobId of jobs) assert.ok(await take(jobId));
+    for (const member of [0, 1]) put(member, 'succeeded');
+    assert.equal(await freeAfter(SECOND_MS), 2);
+    const last = put(2, 'scheduled');
+    let taken = false;
+    for (let second = 0; second < 8 && !taken; second += 1) {
+      await freeAfter(SECOND_MS, undefined, 2);
+      taken = await take(last, undefined, 2);
+    }
+    assert.ok(taken);
+    assert.deepEqual(await holders(2), [last]);
+  });
+
   it('of a job that is just being enqueued are left to it, for some seconds', async () => {
     const { put, take, freeAfter } = bench();
     for (const member of [0, 1, 2]) assert.ok(await take(put(member, 'scheduled')));

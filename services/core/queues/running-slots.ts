@@ -106,7 +106,11 @@ export class RunningSlots {
       const own = [...known.slots.values()].find((slot) => slot.jobId === jobId);
       const open = openTo(max, known.slots);
       const slot = own?.slot ?? numbers(open).find((number) => isFree(known.slots.get(number)));
-      if (slot === undefined || slot >= open) return false;
+      if (slot === undefined || slot >= open) {
+        // Its own does it no good: a look at the slots frees it, also where others are free.
+        if (own !== undefined) known.sweptAt = null;
+        return false;
+      }
       const before = known.slots.get(slot)?.token ?? null;
       const after = { queue, slot, jobId, leaving: false, takenAt: clock.now(), token: random.token() };
       if (await this.#change([{ before, after }], known)) return true;
