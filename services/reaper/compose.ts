@@ -16,6 +16,7 @@ import { ReadyWatch } from './ready-watch.ts';
 import { Republisher } from './republish.ts';
 import { Retention } from './retention.ts';
 import { ScheduleWaker } from './schedule-waker.ts';
+import { SlotAdopter } from './slot-adopter.ts';
 import { Settler } from './settle.ts';
 
 const DEADLINES_EVERY_MS = SECOND_MS;
@@ -144,12 +145,13 @@ export async function composeReaper(context: ServiceContext, lay: LayFoundation 
 
 /** What counts the jobs of queues: each reaper those of its own shards. */
 function composeCensus(
-  { clock, telemetry, log }: ServiceContext,
-  { stores, queue, writeShards: shards }: Foundation,
+  { clock, random, telemetry, log }: ServiceContext,
+  { stores, queue, queueBook: book, writeShards: shards }: Foundation,
   holds: (shard: number) => boolean,
 ): { readonly census: QueueCensus; readonly dead: DeadCensus; readonly readyGauges: ReadyGauges } {
   const { timers: timerStore, jobs: reader, history, queueCounts: counts } = stores;
   const dead = new DeadCensus({ history, reader, clock, telemetry, log, shards, holds });
-  const census = new QueueCensus({ timerStore, reader, counts, dead, clock, telemetry, log, holds });
+  const adopter = new SlotAdopter({ store: stores.slots, clock, random });
+  const census = new QueueCensus({ timerStore, reader, counts, dead, book, adopter, clock, telemetry, log, holds });
   return { census, dead, readyGauges: new ReadyGauges({ queue, clock, telemetry, tells: () => holds(0) }) };
 }

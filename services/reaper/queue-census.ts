@@ -9,13 +9,17 @@ import type { JobState, StateReader } from '../core/ports/job-store.ts';
 import type { QueueCountStore, ShardQueueCounts } from '../core/ports/queue-count-store.ts';
 import type { Log, Telemetry } from '../core/ports/telemetry.ts';
 import type { TimerStore } from '../core/ports/timer-store.ts';
+import type { QueueBook } from '../core/queues/queue-book.ts';
 import type { DeadCensus } from './dead-census.ts';
+import type { SlotAdopter } from './slot-adopter.ts';
 
 export interface QueueCensusParts {
   readonly timerStore: TimerStore;
   readonly reader: StateReader;
   readonly counts: QueueCountStore;
   readonly dead: Pick<DeadCensus, 'countsOf'>;
+  readonly book: Pick<QueueBook, 'settingsOf'>;
+  readonly adopter: Pick<SlotAdopter, 'adopt'>;
   readonly clock: Clock;
   readonly telemetry: Telemetry;
   readonly log: Log;
@@ -63,6 +67,8 @@ export class QueueCensus {
   readonly #parts: QueueCensusParts;
   readonly #owned = new Map<number, CountedShard>();
   readonly #shown = new Map<string, { readonly queue: string; readonly priority: Priority }>();
+  /** Running jobs of queues with max_running, as the census in hand found them. */
+  #limited = new Map<string, string[]>();
   #notBefore: EpochMs = 0;
   #cost = 0;
 
@@ -84,6 +90,7 @@ export class QueueCensus {
     const startedAt = clock.now();
     if (startedAt < this.#notBefore) return;
     this.#cost = 0;
+    this.#limited = new Map();
     const shards = [...this.#owned];
     await Promise.all(
       Array.from({ length: SHARDS_AT_ONCE }, async () => {
@@ -91,6 +98,7 @@ export class QueueCensus {
       }),
     );
     this.#show();
+    await this.#adopt();
     const pauseMs = (this.#cost * SECOND_MS) / ROWS_PER_S;
     this.#notBefore = pauseMs <= CENSUS_EVERY_MS ? 0 : startedAt + Math.min(pauseMs, CENSUS_EVERY_MAX_MS);
   }
@@ -142,8 +150,9 @@ export class QueueCensus {
       rows.filter(({ key }) => !ended.has(key)),
     );
     const states = await this.#statesOf(unended.map(({ jobId }) => jobId));
-    for (const { queue, priority, status } of states.values()) {
+    for (const [jobId, { queue, priority, status }] of states) {
       if (status !== JobStatus.running) continue;
+      this.#noteLimited(queue, jobId);
       const { running } = tallyOf(tallies, queue);
       running.set(priority, (running.get(priority) ?? 0) + 1);
     }
@@ -151,6 +160,25 @@ export class QueueCensus {
       for (const { jobId, key } of rows) {
         const state = states.get(jobId);
         if (state !== undefined && isTerminal(state.status)) ended.add(key);
+      }
+    }
+  }
+
+  #noteLimited(queue: string, jobId: string): void {
+    if (this.#parts.book.settingsOf(queue).maxRunning === null) return;
+    const jobs = this.#limited.get(queue) ?? [];
+    jobs.push(jobId);
+    this.#limited.set(queue, jobs);
+  }
+
+  /** Jobs that were started before their queue had max_running: what runs counts from now on. */
+  async #adopt(): Promise<void> {
+    const { adopter, log } = this.#parts;
+    for (const [queue, jobIds] of this.#limited) {
+      try {
+        this.#cost += await adopter.adopt(queue, jobIds);
+      } catch (error) {
+        log.warn('the running jobs of a queue could not be given slots; trying again', { queue, error: String(error) });
       }
     }
   }

@@ -2,8 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { PunctualClient } from '../../services/client/client.ts';
-import type { Job } from '../../services/client/types.ts';
+import type { ClaimedJob, Job } from '../../services/client/types.ts';
 import { startCluster } from '../support/cluster.ts';
 import { inParallel, until } from '../support/rest.ts';
 import { startWorker } from '../support/worker-process.ts';
@@ -59,6 +60,38 @@ describe('a queue with max_running', () => {
     assert.equal(most, MAX_RUNNING);
     const attempts = jobs.reduce((sum, job) => sum + job.attempts.length, 0);
     test.diagnostic(`${JOBS} jobs in ${attempts} attempts, ${most} at once at the most`);
+  });
+});
+
+describe('a queue that is given max_running while its jobs run', () => {
+  it('starts nothing within seconds, until fewer run', async (test: TestContext) => {
+    const cluster = await startCluster(test, { dispatchers: 2 });
+    const client = new PunctualClient({ apiUrl: cluster.apiUrl });
+    const create = (count: number) =>
+      client.createJobs(Array.from({ length: count }, () => ({ queue: QUEUE, lease_s: 120, timeout_s: 120 })));
+    const start = (wait_s: number) => client.lease(QUEUE, { worker: 'w', max: 100, wait_s });
+    await create(5);
+    const running: ClaimedJob[] = [];
+    await until('all run', 20_000, async () => {
+      running.push(...(await start(2)));
+      return running.length === 5 ? true : undefined;
+    });
+    await client.setQueue(QUEUE, { max_running: 2 });
+    await sleep(15_000);
+    await create(4);
+    const complete = async ({ job_id, attempt }: ClaimedJob): Promise<void> => {
+      const [result] = await client.completeJobs([{ job_id, attempt, ok: true }]);
+      assert.ok(result?.ok);
+    };
+    assert.deepEqual(await start(8), []);
+    for (const job of running.splice(0, 3)) await complete(job);
+    assert.deepEqual(await start(5), []);
+    for (const job of running.splice(0, 1)) await complete(job);
+    await until('one more', 20_000, async () => {
+      running.push(...(await start(5)));
+      return running.length === 2 ? true : undefined;
+    });
+    assert.deepEqual(await start(5), []);
   });
 });
 

@@ -5,13 +5,16 @@ import { describe, it } from 'node:test';
 import { QueueCounters } from '../../services/api/use-cases/queue-counters.ts';
 import { StartLags } from '../../services/api/use-cases/start-lags.ts';
 import { memberId, shardOf } from '../../services/core/domain/ids.ts';
+import { defaultSettings } from '../../services/core/domain/queue-settings.ts';
 import type { JobRow } from '../../services/core/domain/job.ts';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../services/core/domain/limits.ts';
+import { QueueBook } from '../../services/core/queues/queue-book.ts';
 import { HeldBoard } from '../../services/core/queues/held-board.ts';
 import { WaitingTallies } from '../../services/core/queues/waiting-tallies.ts';
 import { DeadCensus } from '../../services/reaper/dead-census.ts';
 import { QueueCensus } from '../../services/reaper/queue-census.ts';
 import { ReadyGauges } from '../../services/reaper/ready-gauges.ts';
+import { SlotAdopter } from '../../services/reaper/slot-adopter.ts';
 import { RecordingTelemetry } from '../support/bus.ts';
 import { FAKE_START, FakeClock } from '../support/fake-clock.ts';
 import { jobRow, newCohort } from '../support/job-row.ts';
@@ -32,14 +35,16 @@ function bench(clock = new FakeClock()) {
   const holds = (): boolean => true;
   const shared = { clock, telemetry, log: silentLog };
   const dead = new DeadCensus({ history, reader, ...shared, shards: SHARDS, holds });
-  const census = new QueueCensus({ timerStore, reader, counts, dead, ...shared, holds });
+  const book = new QueueBook({ store: stores.queues, clock });
+  const adopter = new SlotAdopter({ store: stores.slots, clock, random: scriptedRandom() });
+  const census = new QueueCensus({ timerStore, reader, counts, dead, book, adopter, ...shared, holds });
   for (let shard = 0; shard < SHARDS; shard += 1) census.acquired(shard);
   const startLags = new StartLags(clock);
   const board = new HeldBoard({ clock });
   const counters = new QueueCounters({ counts, queue, board, startLags, clock, shards: SHARDS });
   const tallies = new WaitingTallies({ store: counts, clock, random: scriptedRandom() });
   return {
-    ...{ clock, stores, bus, connection, telemetry, tallies, startLags, counters, queue, board },
+    ...{ clock, stores, book, bus, connection, telemetry, tallies, startLags, counters, queue, board },
     count: async () => {
       await clock.until(dead.runOnce());
       await clock.until(census.runOnce());
@@ -157,6 +162,26 @@ describe('running jobs', () => {
     await count();
     const ids = stores.calls.slice(asked).flatMap(({ method, args }) => (method === 'jobs.readStates' ? args : []));
     assert.equal(ids.flat().length, 3);
+  });
+});
+
+describe('running jobs of a queue with max_running', () => {
+  it('are given slots by the census, and those of other queues are not', async () => {
+    const { clock, stores, book, put, count } = bench();
+    const next = { ...defaultSettings('mail'), maxRunning: 2, revision: 1 };
+    await clock.until(stores.queues.change({ next, token: 'set' }));
+    await clock.until(book.refresh());
+    const deadline = FAKE_START + 30 * SECOND_MS;
+    const jobs = [];
+    for (let member = 0; member < 3; member += 1) jobs.push(await put({ status: 'running' }, { deadline }));
+    await put({ status: 'enqueued' }, { deadline });
+    await put({ status: 'running', queue: 'other' }, { deadline });
+    stores.failNext('slots.read', { kind: 'unavailable' });
+    await count();
+    assert.equal(stores.slotRows.size, 0);
+    await count();
+    const given = [...stores.slotRows.values()].map(({ queue, jobId }) => `${queue} ${jobId ?? ''}`);
+    assert.deepEqual(given.toSorted(), jobs.map(({ jobId }) => `mail ${jobId}`).toSorted());
   });
 });
 

@@ -3,7 +3,7 @@ import type { EpochMs } from '../domain/time.ts';
 /** One of the places that a queue with max_running has: a job starts only while it has one. */
 export interface RunningSlot {
   readonly queue: string;
-  /** 0 to max_running - 1. */
+  /** 0 to max_running - 1; beyond it of jobs from before it was lowered or set. */
   readonly slot: number;
   /** Null: it is free. */
   readonly jobId: string | null;

@@ -101,6 +101,8 @@ export class RunningSlots {
 
   async #take(queue: string, max: number, jobId: string, known: Known): Promise<boolean> {
     const { random, clock } = this.#parts;
+    // It comes again: perhaps a claim, which knows the slots as they are, did not let it start.
+    if (holdsSlot(jobId, known)) await this.#read(queue, known);
     for (let tries = 0; tries < TRIES_MAX; tries += 1) {
       // From an earlier time that it was enqueued.
       const own = [...known.slots.values()].find((slot) => slot.jobId === jobId);
@@ -200,7 +202,8 @@ function needsSlot(job: Pick<JobState, 'status' | 'queue'> | undefined, queue: s
 
 /**
  * The slots below this number may be taken, and relied on: as many as max_running leaves beside all that are taken from there on,
- * by jobs from before it was lowered. Nobody takes one beyond the limit, so an older view of the slots opens fewer, never more.
+ * by jobs from before it was lowered or set. An older view of the slots may open more where running jobs were given some: what a
+ * dispatcher hands out by one goes back at its claim, which reads them.
  */
 function openTo(max: number, slots: ReadonlyMap<number, RunningSlot>): number {
   let open = max;
@@ -210,6 +213,10 @@ function openTo(max: number, slots: ReadonlyMap<number, RunningSlot>): number {
     if (!isFree(slots.get(open))) taken += 1;
   }
   return open;
+}
+
+function holdsSlot(jobId: string, { slots }: Known): boolean {
+  return [...slots.values()].some((slot) => slot.jobId === jobId);
 }
 
 function isFree(slot: RunningSlot | undefined): boolean {

@@ -1,0 +1,111 @@
+// Jobs that run since before their queue had max_running are given slots, so that nothing starts until fewer run.
+
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { memberId } from '../../services/core/domain/ids.ts';
+import type { JobStatus } from '../../services/core/domain/job-status.ts';
+import { QUEUE_RUNNING_MAX, SECOND_MS } from '../../services/core/domain/limits.ts';
+import { RunningSlots } from '../../services/core/queues/running-slots.ts';
+import { SlotAdopter } from '../../services/reaper/slot-adopter.ts';
+import { FakeClock } from '../support/fake-clock.ts';
+import { jobRow, newCohort } from '../support/job-row.ts';
+import { MemoryStores } from '../support/memory-store.ts';
+import { scriptedRandom } from '../support/scripted-random.ts';
+import { silentLog } from '../support/silent-telemetry.ts';
+
+const QUEUE = 'mail';
+
+function bench() {
+  const clock = new FakeClock();
+  const stores = new MemoryStores({ clock });
+  const cohort = newCohort();
+  const random = scriptedRandom();
+  const dispatcher = new RunningSlots({ store: stores.slots, reader: stores.jobs, clock, random, log: silentLog });
+  const adopter = new SlotAdopter({ store: stores.slots, clock, random });
+  const put = (member: number, status: JobStatus): string => {
+    stores.rows.set(memberId(cohort, member), jobRow(cohort, member, { status, queue: QUEUE }));
+    return memberId(cohort, member);
+  };
+  const holders = (): readonly string[] => [...stores.slotRows.values()].flatMap(({ jobId }) => jobId ?? []);
+  return {
+    ...{ clock, stores, adopter, dispatcher, put, holders },
+    adopt: (jobs: readonly string[]) => clock.until(adopter.adopt(QUEUE, jobs)),
+    take: (jobId: string, max: number) => clock.until(dispatcher.take(QUEUE, max, jobId)),
+    mayStart: async (max: number) => [...(await clock.until(dispatcher.holders(QUEUE, max)))],
+    freeAfter: async (ms: number, max: number): Promise<number> => {
+      for (let passed = 0; passed < ms; passed += 100) {
+        dispatcher.free(QUEUE, max);
+        await clock.advance(100);
+      }
+      return dispatcher.free(QUEUE, max);
+    },
+  };
+}
+
+describe('running jobs without a slot', () => {
+  it('are given one each, once, and leave room when fewer run than max_running', async () => {
+    const { adopt, put, holders, freeAfter } = bench();
+    const jobs = [0, 1, 2, 3, 4].map((member) => put(member, 'running'));
+    await adopt(jobs);
+    await adopt(jobs);
+    assert.deepEqual(holders().toSorted(), jobs.toSorted());
+    for (const [ended, free] of [
+      [0, 0],
+      [3, 0],
+      [4, 0],
+      [1, 1],
+    ] as const) {
+      put(ended, 'succeeded');
+      assert.equal(await freeAfter(SECOND_MS, 2), free, `when ${ended} has ended`);
+    }
+  });
+
+  it('are given one by one of two that look at once', async () => {
+    const { clock, adopter, put, holders } = bench();
+    const jobs = [0, 1, 2].map((member) => put(member, 'running'));
+    await clock.until(Promise.all([adopter.adopt(QUEUE, jobs), adopter.adopt(QUEUE, jobs)]));
+    assert.deepEqual(holders().toSorted(), jobs.toSorted());
+  });
+
+  it('take no slot from those that have one', async () => {
+    const { adopt, put, take, holders, mayStart, stores } = bench();
+    const [enqueued, other] = [put(0, 'enqueued'), put(1, 'enqueued')];
+    assert.ok((await take(enqueued, 2)) && (await take(other, 2)));
+    await adopt([put(2, 'running')]);
+    assert.equal(holders().length, 3);
+    assert.deepEqual([...stores.slotRows.values()].map(({ slot }) => slot).toSorted(), [0, 1, 2]);
+    // With it two would run and one more.
+    assert.equal((await mayStart(2)).length, 0);
+    assert.equal((await mayStart(3)).length, 3);
+  });
+
+  it('give it back when they ended while they were given it', async () => {
+    const { adopt, put, freeAfter } = bench();
+    await adopt([put(0, 'succeeded'), put(1, 'running')]);
+    assert.equal(await freeAfter(SECOND_MS, 2), 1);
+  });
+
+  it('are as many as a queue may have slots at the most', async () => {
+    const { adopt, holders } = bench();
+    const jobs = Array.from({ length: QUEUE_RUNNING_MAX + 5 }, (_, index) => `j_${index}`);
+    await adopt(jobs);
+    assert.equal(holders().length, QUEUE_RUNNING_MAX);
+  });
+});
+
+describe('a dispatcher that has not seen them take slots', () => {
+  it('hands a job out once, whose claim is refused, and not again', async () => {
+    const { adopt, put, take, mayStart, freeAfter, stores } = bench();
+    put(9, 'scheduled');
+    assert.equal(await freeAfter(SECOND_MS, 2), 2);
+    // One more held slot 0 meanwhile, and ended.
+    const running = [0, 1, 2].map((member) => put(member, 'running'));
+    await adopt(running);
+    for (const [key, row] of stores.slotRows) if (row.slot === 0) stores.slotRows.delete(key);
+    const late = put(9, 'enqueued');
+    assert.equal(await take(late, 2), true);
+    assert.deepEqual(await mayStart(2), []);
+    put(9, 'scheduled');
+    assert.equal(await take(late, 2), false);
+  });
+});
