@@ -75,8 +75,9 @@ function javaFlags(options: { jars: string; dir: string; heapMb: number; isShort
   return [
     `-Xms${heapMb}M`,
     `-Xmx${heapMb}M`,
-    // G1 wants room to work in; below a gigabyte the serial collector has the shorter pauses and the smaller process.
-    heapMb < 1_024 ? '-XX:+UseSerialGC' : '-XX:+UseG1GC',
+    // Two cores that everything shares: G1's marking beside the work takes one of them for a second at a time. Below a gigabyte
+    // the serial collector makes the smaller process.
+    heapMb < 1_024 ? '-XX:+UseSerialGC' : '-XX:+UseParallelGC',
     ...(isShortLived ? ['-XX:TieredStopAtLevel=1'] : []),
     '-XX:+ExitOnOutOfMemoryError',
     '-XX:+PerfDisableSharedMem',
