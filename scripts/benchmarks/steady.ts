@@ -35,8 +35,8 @@ export interface SteadyOptions extends StageOptions {
 
 const QUEUE = 'bench';
 const DUE_AFTER_MS = 5_000;
-/** At the same rate, before anything is measured: a JVM compiles for a minute or two, on the cores that all share. */
-const WARM_UP_MAX_S = 60;
+/** At the same rate, before anything is measured: a JVM compiles for two minutes, on the cores that all share. */
+const WARM_UP_MAX_S = 120;
 const POLL_MS = 100;
 const PATIENCE_MS = 30_000;
 const DAY_MS = 86_400_000;
@@ -82,7 +82,7 @@ export function benchGrowth(options: SteadyOptions & { readonly waiting: number 
 }
 
 async function warmUp(stage: Stage, { jobsPerS, seconds, progress }: SteadyOptions): Promise<void> {
-  const warmUpS = Math.min(WARM_UP_MAX_S, seconds);
+  const warmUpS = Math.min(WARM_UP_MAX_S, 2 * seconds);
   progress(`• warming up for ${Math.round(warmUpS)} s`);
   await startAll(stage, jobsPerS, warmUpS);
 }

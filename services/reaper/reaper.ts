@@ -125,7 +125,7 @@ export class Reaper {
     }
   }
 
-  /** A sweep under way ends with the minute at hand. */
+  /** A sweep under way ends with the minute at hand, a second look with the rows at hand. */
   stop(): void {
     this.#isStopping = true;
   }
@@ -259,6 +259,7 @@ export class Reaper {
     const published: Published = { lifeSince, againAt: null };
     const republishedAt = (): EpochMs | null => published.againAt;
     const [pool, settledRows] = [this.#rowPool, this.#settledRows];
+    const holds = (): boolean => !this.#isStopping && this.#parts.holds(shard);
     const deadlines = new ShardDeadlines({
       ...{ timerStore, settler, settledRows, pool, clock, shard, republishedAt },
       from: deadlinesFrom,
@@ -275,6 +276,7 @@ export class Reaper {
       clock,
       shard,
       from: deadlinesFrom,
+      holds,
     });
     const dueLook = new SecondLook({
       read: async function* (range): AsyncIterable<readonly Found[]> {
@@ -289,6 +291,7 @@ export class Reaper {
       clock,
       shard,
       from: lookFrom,
+      holds,
     });
     const retention = new ShardRetention({
       ...{ timerStore, shard },

@@ -25,6 +25,8 @@ export interface SecondLookParts {
   readonly clock: Clock;
   readonly shard: number;
   readonly from: EpochMs;
+  /** Whether the look is still ours to go on with. */
+  readonly holds: () => boolean;
 }
 
 /**
@@ -40,17 +42,15 @@ export class SecondLook {
     this.#next = bucketOf(parts.from);
   }
 
-  /** Looks at the minutes that are ripe; returns how many rows were looked at. Throws StoreError. */
-  async runOnce(): Promise<number> {
-    let looked = 0;
-    if (!this.#isRipe()) return looked;
+  /** Looks at the minutes that are ripe. Throws StoreError. */
+  async runOnce(): Promise<void> {
+    if (!this.#isRipe()) return;
     const readerAt = await this.#parts.readerPosition();
     for (let minutes = 0; minutes < MINUTES_PER_PASS_MAX; minutes += 1) {
       if (!this.#isRipe() || readerAt < bucketEnd(this.#next)) break;
-      looked += await this.#look(this.#next);
+      if (!(await this.#look(this.#next))) break;
       this.#next += MINUTE_MS;
     }
-    return looked;
   }
 
   /** Every row before it is settled, or has a later deadline row. */
@@ -67,17 +67,17 @@ export class SecondLook {
     return bucketEnd(this.#next) + SECOND_LOOK_AFTER_MS <= this.#parts.clock.now();
   }
 
-  async #look(bucket: EpochMs): Promise<number> {
-    const { read, shard } = this.#parts;
-    let looked = 0;
+  /** False: it was broken off, for whoever owns the shard next. */
+  async #look(bucket: EpochMs): Promise<boolean> {
+    const { read, shard, holds } = this.#parts;
     for await (const page of read({ shard, bucket, from: bucket, to: bucketEnd(bucket) - 1 })) {
       for (let start = 0; start < page.length; start += LOOK_ROWS) {
+        if (!holds()) return false;
         await this.#settle(page.slice(start, start + LOOK_ROWS));
         await this.#leaveRoom(Math.min(LOOK_ROWS, page.length - start));
       }
-      looked += page.length;
     }
-    return looked;
+    return true;
   }
 
   async #settle(rows: readonly Found[]): Promise<void> {

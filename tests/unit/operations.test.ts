@@ -327,7 +327,13 @@ describe('the start of a bulk operation', () => {
     assert.ok(events.indexOf('operations.create') > events.indexOf('timers.writeDeadlines'));
     assert.partialDeepStrictEqual(
       [...bench.stores.auditEntries.values()],
-      [{ verb: 'operation.start', subject: operationId, detail: { verb: 'replay', replayChanges } }],
+      [
+        {
+          verb: 'operation.start',
+          subject: operationId,
+          detail: { verb: 'replay', replayChanges: { payloadBytes: 1, queue: 'mended' } },
+        },
+      ],
     );
   });
 

@@ -6,6 +6,7 @@ import type { JobRow } from '../../services/core/domain/job.ts';
 import { JobStatus } from '../../services/core/domain/job-status.ts';
 import {
   COHORT_SIZE,
+  LOOK_ROWS,
   LOOKS_AT_ONCE,
   MINUTE_MS,
   SECOND_LOOK_AFTER_MS,
@@ -28,6 +29,7 @@ const SHARD = 3;
 function bench(options: CoreBenchOptions = {}, shards: readonly number[] = [SHARD]) {
   const core = coreBench(options);
   const { stores, clock, parts } = core;
+  let isOurs = true;
   const reaper = new Reaper({
     ...parts,
     timerStore: stores.timers,
@@ -35,7 +37,7 @@ function bench(options: CoreBenchOptions = {}, shards: readonly number[] = [SHAR
     settler: new Settler(parts),
     readyWatch: new ReadyWatch(parts),
     republisher: new Republisher({ ...parts, timerStore: stores.timers }),
-    holds: () => true,
+    holds: () => isOurs,
     clusterStartedAt: FAKE_START - MINUTE_MS,
   });
   for (const shard of shards) reaper.acquired(shard);
@@ -52,6 +54,7 @@ function bench(options: CoreBenchOptions = {}, shards: readonly number[] = [SHAR
     /** How far the dispatcher's cursor is, in ms after the start. */
     dispatched: (afterMs: number) => void stores.positions.set(`dispatch ${SHARD}`, FAKE_START + afterMs),
     status: (job: JobRow) => stores.rows.get(job.jobId)?.status,
+    lease: (stands: boolean) => void (isOurs = stands),
     run: async (seconds: number) => {
       for (let second = 0; second < seconds; second++) {
         await clock.until(reaper.reapDeadlines());
@@ -180,6 +183,22 @@ describe('the second looks at many due rows', () => {
     dispatched(10 * MINUTE_MS);
     await run(5);
     assert.equal(lookedAt(many.map(status)), JOBS);
+  });
+
+  it('are broken off when the shard, or the process, ends meanwhile, and begun again by whoever owns it next', async () => {
+    for (const end of ['lease', 'stop'] as const) {
+      const { put, due, dispatched, run, status, lease, reaper, stores } = bench();
+      put(...many);
+      for (const job of many) due(job);
+      dispatched(10 * MINUTE_MS);
+      await run(122);
+      if (end === 'lease') lease(false);
+      else reaper.stop();
+      const before = lookedAt(many.map(status));
+      await run(20);
+      assert.ok(lookedAt(many.map(status)) <= before + LOOK_ROWS, end);
+      assert.ok((stores.positions.get(`second_look ${SHARD}`) ?? 0) <= FAKE_START, end);
+    }
   });
 
   it('go on with further shards as soon as one of those under way is through', async () => {

@@ -131,7 +131,10 @@ export class OperationKeeper {
       finishedAt: null,
       expiresAt: createdAt + OPERATION_KEPT_DAYS * DAY_MS,
     };
-    await this.#record('operation.start', operationId, owner, { verb, filter, newTime, replayChanges, ratePerS });
+    // Payloads are in no log: the operation tells it, for as long as it is kept.
+    const { payload: _, ...changes } = replayChanges ?? {};
+    const detail = { verb, filter, newTime, replayChanges: replayChanges === null ? null : changes, ratePerS };
+    await this.#record('operation.start', operationId, owner, detail);
     await store.list(operation);
     const shard = shardOf(operationId, shards);
     const armed = await timers.armDeadlines([{ jobId: operationId, shard, at: createdAt, publishedAt: null }]);

@@ -77,6 +77,7 @@ export class JetStreamReadyQueue implements ReadyQueue {
   readonly #queuesMet = new Set<string>();
   /** Whether the stream was there once: then making it is a repair. */
   #streamSeen = false;
+  #directRefused = false;
   /** When each consumer was made: another time on a later look tells that it was lost in between. */
   readonly #consumersSeen = new Map<string, string>();
   /** How many messages were pulled from each queue: whose turn it is among the priorities. */
@@ -374,9 +375,26 @@ export class JetStreamReadyQueue implements ReadyQueue {
       else this.#log.info('made the ready stream', { stream: name });
     }
     this.#streamSeen = true;
-    // One that an earlier version made cannot be read in batches.
-    if (!info.config.allow_direct) info = await jsm.streams.update(name, { allow_direct: true });
-    return info;
+    return info.config.allow_direct ? info : this.#allowDirect(info);
+  }
+
+  /** A stream that an earlier version made cannot be read in batches. Where we may not change that, all else goes on. */
+  async #allowDirect(info: StreamInfo): Promise<StreamInfo> {
+    if (this.#directRefused) return info;
+    const { name } = this.#stream;
+    try {
+      return await this.#bus.link().jsm.streams.update(name, { allow_direct: true });
+    } catch (error) {
+      if (!this.connected()) throw error;
+      this.#directRefused = true;
+      this.#log.warn(
+        'allow_direct of the ready stream cannot be switched on: messages of cancelled jobs stay in it until a worker asks',
+        {
+          ...{ stream: name, error: String(error) },
+        },
+      );
+      return info;
+    }
   }
 
   /** A stream that somebody else made again has no consumers; workers that pull by themselves make none. */
