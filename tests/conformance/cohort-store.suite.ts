@@ -148,6 +148,21 @@ export function cohortStoreSuite(harness: () => CohortStoreHarness): void {
     await applies(claim(other));
   });
 
+  it('takes a job back from this very time that it was enqueued, where it is told to', async () => {
+    const jobs = [0, 1].map((member) => jobRow(newCohort(), member, { status: 'enqueued', enqueuedAt: 60_000 }));
+    for (const job of jobs) await applies(create(job));
+    const [one, other] = jobs as [JobRow, JobRow];
+    const lost = await loses(unqueue(one, 59_999));
+    assert.partialDeepStrictEqual(lost.rows.get(one.jobId), { status: 'enqueued', enqueuedAt: 60_000 });
+    for (const [job, enqueuedAt] of [
+      [one, 60_000],
+      [other, null],
+    ] as const) {
+      await applies(unqueue(job, enqueuedAt));
+      assert.partialDeepStrictEqual(await read(job.jobId), { status: 'scheduled', enqueuedAt: null });
+    }
+  });
+
   it('keeps the text of a payload as it is', async () => {
     const payload = '{"id":9007199254740993,"x":1.10,"s":"a\u0000b","emoji":"\u{1f600}", "dup":1e400}';
     const job = jobRow(newCohort(), 5, { payload, payloadBytes: Buffer.byteLength(payload) });
@@ -565,6 +580,10 @@ function create(job: JobRow): Create {
 function enqueue(job: JobRow): Extract<Operation, { edge: 'enqueue' }> {
   const { jobId, queue, runAt, attempt } = job;
   return { edge: 'enqueue', jobId, queue, runAtMost: runAt, attempt, enqueuedAt: 60_000 };
+}
+
+function unqueue({ jobId, attempt }: JobRow, enqueuedAt: number | null): Operation {
+  return { edge: 'unqueue', jobId, attempt, enqueuedAt };
 }
 
 function claim(job: JobRow, overrides: Partial<Claim> = {}): Claim {

@@ -809,9 +809,9 @@ function columnsNamed(operation: Operation): readonly (keyof ConditionColumns)[]
       return ['status', 'attempt', 'runAt', 'finishedAt'];
     case 'remove':
       return ['status', 'finishedAt'];
+    case 'unqueue':
     case 'claim':
       return ['status', 'attempt', ...(operation.enqueuedAt === null ? [] : (['enqueuedAt'] as const))];
-    case 'unqueue':
     case 'request_cancel':
       return ['status', 'attempt'];
     case 'heartbeat':

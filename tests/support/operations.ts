@@ -79,8 +79,9 @@ export function operationOn(job: JobRow, edge: Edge, mark: number, terms: Operat
     case 'cancel':
       return { edge, jobId, expect: { status: cancelFrom, attempt, runAt }, finishedAt: mark, reason: 'test' };
     case 'request_cancel':
-    case 'unqueue':
       return { edge, jobId, attempt };
+    case 'unqueue':
+      return { edge, jobId, attempt, enqueuedAt: job.enqueuedAt };
     case 'change':
       return { edge, jobId, expect: { attempt, runAt }, changes: { labels: { mark: text } } };
     case 'replay':

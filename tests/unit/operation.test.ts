@@ -31,6 +31,7 @@ const attemptBehind = (row: JobRow): Partial<JobRow> => ({ attempt: row.attempt 
 const dueLater = (row: JobRow): Partial<JobRow> => ({ runAt: row.runAt + 1 });
 const dueEarlier = (row: JobRow): Partial<JobRow> => ({ runAt: row.runAt - 1 });
 const diedAgain = (row: JobRow): Partial<JobRow> => ({ finishedAt: (row.finishedAt ?? 0) + 1 });
+const enqueuedAgain = (row: JobRow): Partial<JobRow> => ({ enqueuedAt: (row.enqueuedAt ?? 0) + 1 });
 // A replay takes a job to another queue.
 const otherQueue = (): Partial<JobRow> => ({ queue: 'other' });
 const cancelRequested = (): Partial<JobRow> => ({ cancelRequested: true });
@@ -44,7 +45,12 @@ const CONDITIONS: Record<Exclude<Edge, 'create'>, Condition> = {
     refuses: [...otherAttempt, dueLater, otherQueue],
     ignores: [dueEarlier],
   },
-  unqueue: { status: 'enqueued', fits: 'holds', refuses: otherAttempt, ignores: [dueLater, dueEarlier] },
+  unqueue: {
+    status: 'enqueued',
+    fits: 'holds',
+    refuses: [...otherAttempt, enqueuedAgain],
+    ignores: [dueLater, dueEarlier],
+  },
   claim: { status: 'enqueued', fits: 'holds', refuses: otherAttempt, ignores: [dueLater, dueEarlier] },
   heartbeat: { status: 'running', fits: 'clock', refuses: [...otherAttempt, cancelRequested], ignores: [dueLater] },
   // Success wins over a request to cancel.

@@ -6,6 +6,7 @@ import { describe, it } from 'node:test';
 import { JobClaimer } from '../../services/api/use-cases/claim-jobs.ts';
 import { ClaimedJobs } from '../../services/api/use-cases/claimed-jobs.ts';
 import { JobLeaser } from '../../services/api/use-cases/lease-jobs.ts';
+import type { JobRow } from '../../services/core/domain/job.ts';
 import { PRIORITIES, type Priority, JobStatus } from '../../services/core/domain/job-status.ts';
 import { READY_DEPTHS_WAIT_MS, SECOND_MS } from '../../services/core/domain/limits.ts';
 import { defaultSettings, readyKeptOf, type QueueSettings } from '../../services/core/domain/queue-settings.ts';
@@ -93,6 +94,16 @@ describe('claims in a queue that was given a rate', () => {
     core.stores.rows.set(other.jobId, other);
     const codes = await core.codesOf([...core.jobs.slice(0, 20), other]);
     assert.deepEqual([countOf(codes, 'queue_over_rate'), codes.at(-1)], [20, 'started']);
+  });
+
+  it('leave a job where it is that was enqueued again since they looked', async () => {
+    const core = await bench({ normal: 1 });
+    const [job] = core.jobs as [JobRow];
+    const again = { ...job, enqueuedAt: FAKE_START + 1 };
+    core.stores.rows.set(job.jobId, again);
+    assert.equal((await core.clock.until(core.parts.unqueuer.unqueue(job))).kind, 'lost');
+    assert.deepEqual(core.stores.rows.get(job.jobId), again);
+    assert.equal((await core.clock.until(core.parts.unqueuer.unqueue(again))).kind, 'applied');
   });
 
   it('go on while the ready stream does not tell how many there are', async () => {

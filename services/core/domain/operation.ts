@@ -41,11 +41,16 @@ export interface Enqueue {
   readonly enqueuedAt: EpochMs;
 }
 
-/** enqueued -> scheduled, its time as it was: its queue is paused. The attempt stands, so a message of it that is left is no other. */
+/**
+ * enqueued -> scheduled, its time as it was: its queue does not let it start (paused, at its limit, over its rate). The attempt
+ * stands, so a message of it that is left is no other.
+ */
 export interface Unqueue {
   readonly edge: 'unqueue';
   readonly jobId: string;
   readonly attempt: number;
+  /** Only this very time that the job was enqueued is taken back; null: any. */
+  readonly enqueuedAt: EpochMs | null;
 }
 
 /** enqueued -> running as attempt + 1. Cassandra's clock sets lease_until and deadline_at. */
@@ -223,7 +228,6 @@ export function judgeCondition(operation: Operation, row: ConditionColumns | und
           row.runAt <= operation.runAtMost,
       );
     case 'unqueue':
-      return verdict(row.status === JobStatus.enqueued && row.attempt === operation.attempt);
     case 'claim':
       return verdict(
         row.status === JobStatus.enqueued &&

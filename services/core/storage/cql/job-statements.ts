@@ -55,6 +55,9 @@ const UNQUEUE = `
   UPDATE jobs SET status = 'scheduled', enqueued_at = null
   WHERE cohort = ? AND job_id = ?
   IF status = 'enqueued' AND attempt = ?`;
+/** Where a round is only for the very time that the job was enqueued when it was looked at. */
+const OF_THIS_TIME = ' AND enqueued_at = ?';
+const UNQUEUE_OF_THIS_TIME = `${UNQUEUE}${OF_THIS_TIME}`;
 
 function claimCql(history: string): string {
   return `
@@ -66,8 +69,6 @@ function claimCql(history: string): string {
 }
 
 const CLAIM = claimCql('starts[?] = ?');
-/** Where a claim is only for the very time that the job was enqueued when it was looked at. */
-const OF_THIS_TIME = ' AND enqueued_at = ?';
 /** Once an attempt is old enough to fall out of the history. */
 const CLAIM_AND_FORGET = claimCql('starts[?] = ?, starts[?] = null, ends[?] = null');
 const CLAIM_OF_THIS_TIME = `${CLAIM}${OF_THIS_TIME}`;
@@ -153,6 +154,7 @@ export const JOB_STATEMENTS: readonly string[] = [
   CREATE_PLAIN,
   ENQUEUE,
   UNQUEUE,
+  UNQUEUE_OF_THIS_TIME,
   CLAIM,
   CLAIM_AND_FORGET,
   CLAIM_OF_THIS_TIME,
@@ -238,7 +240,9 @@ function enqueue(operation: Enqueue): Bound {
 }
 
 function unqueue(operation: Unqueue): Bound {
-  return { cql: UNQUEUE, values: [...key(operation), operation.attempt] };
+  const { attempt, enqueuedAt } = operation;
+  if (enqueuedAt === null) return { cql: UNQUEUE, values: [...key(operation), attempt] };
+  return { cql: UNQUEUE_OF_THIS_TIME, values: [...key(operation), attempt, timestamp(enqueuedAt)] };
 }
 
 function claim(operation: Claim): Bound {
