@@ -30,4 +30,27 @@ describe('the book of queues', () => {
     assert.equal((await bookOf({}, { retentionDays: 4 }, { retentionDays: 5 })).shortestRetentionDays(), 4);
     assert.equal((await bookOf({ retentionDays: 4, deadRetentionDays: 2 })).shortestRetentionDays(), 2);
   });
+
+  it('is not set back by a read that set out before another and came after it', async () => {
+    const clock = new FakeClock();
+    let reads = 0;
+    const { queues: store } = new MemoryStores({
+      clock,
+      plan: ({ method }) =>
+        method === 'queues.readAll' && (reads += 1) === 1 ? { kind: 'slow', afterMs: 3_000 } : undefined,
+    });
+    const book = new QueueBook({ store, clock });
+    const change = (ratePerS: number, revision: number): Promise<boolean> =>
+      store.change({ next: { ...defaultSettings('mail'), ratePerS, revision }, token: String(ratePerS) });
+    assert.ok(await change(1, 1));
+    const slow = book.refresh();
+    await clock.advance(1);
+    assert.ok(await change(2, 2));
+    const changedAt = clock.monotonic();
+    assert.ok(!book.isReadSince(changedAt));
+    await book.refresh();
+    await clock.until(slow);
+    assert.equal(book.settingsOf('mail').ratePerS, 2);
+    assert.ok(book.isReadSince(changedAt));
+  });
 });

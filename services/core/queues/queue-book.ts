@@ -6,6 +6,7 @@ import {
   type QueueSettings,
   type RetentionTerms,
 } from '../domain/queue-settings.ts';
+import { msBetween, type MonotonicMs } from '../domain/time.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { QueueStore } from '../ports/queue-store.ts';
 
@@ -19,6 +20,7 @@ export class QueueBook {
   #settings: ReadonlyMap<string, QueueSettings> = new Map();
   #shortestDays = shortestOf([]);
   #readAfter: string | null = null;
+  #readAt: MonotonicMs | null = null;
 
   constructor(parts: { store: QueueStore; clock: Clock }) {
     this.#store = parts.store;
@@ -28,9 +30,13 @@ export class QueueBook {
   /** A duty of the loop, every QUEUE_SETTINGS_EVERY_MS. Throws StoreError. */
   async refresh(): Promise<void> {
     // Read first: a change that comes in between is then read once more, never missed.
+    const readAt = this.#clock.monotonic();
     const lastChange = await this.#store.lastChange();
-    if (lastChange === this.#readAfter) return;
-    const settings = await this.#store.readAll();
+    const settings = lastChange === this.#readAfter ? null : await this.#store.readAll();
+    // Whoever set out later knows better.
+    if (this.#readAt !== null && msBetween(readAt, this.#readAt) > 0) return;
+    this.#readAt = readAt;
+    if (settings === null) return;
     this.#settings = new Map(settings.map((each) => [each.queue, each]));
     this.#shortestDays = shortestOf(settings.map(retentionOf));
     this.#readAfter = lastChange;
@@ -47,6 +53,11 @@ export class QueueBook {
   /** What ended less than this ago is kept, whatever its queue and its end. */
   shortestRetentionDays(): number {
     return this.#shortestDays;
+  }
+
+  /** Whether it knows of every change that was made before then. */
+  isReadSince(then: MonotonicMs): boolean {
+    return this.#readAt !== null && msBetween(then, this.#readAt) >= 0;
   }
 
   /** How many queues are configured. */
