@@ -88,7 +88,7 @@ export async function composeUseCases(context: ServiceContext, lay: LayFoundatio
     unqueuer,
     gate,
     slots: new RunningSlots({ store: stores.slots, reader, clock, random, log }),
-    surplus: new ReadySurplus({ book, depths }),
+    surplus: new ReadySurplus({ book, depths, clock }),
     claimed,
     startLags,
     clock,

@@ -163,7 +163,7 @@ export function coreBench(options: CoreBenchOptions = {}) {
       queue,
       queueBook,
       slots: new RunningSlots({ store: stores.slots, reader, clock, random, log }),
-      surplus: new ReadySurplus({ book: queueBook, depths }),
+      surplus: new ReadySurplus({ book: queueBook, depths, clock }),
       startLags: new StartLags(clock),
       heldBoard,
       waitingLimit,

@@ -80,6 +80,16 @@ const BELOW: readonly Relation[] = [
     2 * limits.READY_AHEAD_MS,
     limits.READY_KEPT_TIMES * limits.READY_AHEAD_MS + 1,
   ],
+  [
+    'a lowered rate is heard of, and then held to, within 5 s',
+    limits.QUEUE_SETTINGS_EVERY_MS + limits.OVER_RATE_SEEN_MAX_MS + limits.READY_DEPTHS_KEPT_MS,
+    5 * limits.SECOND_MS,
+  ],
+  [
+    'whether a queue has its rate still is looked at before it is taken for granted',
+    limits.OVER_RATE_LOOK_MS,
+    limits.OVER_RATE_SEEN_MAX_MS,
+  ],
   ['claims of a busy queue never wait for its depth', limits.READY_DEPTHS_KEPT_MS, limits.READY_DEPTHS_STAND_MS],
   [
     'a claim waits for a depth a small part of its lease',

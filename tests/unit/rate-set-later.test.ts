@@ -8,7 +8,7 @@ import { ClaimedJobs } from '../../services/api/use-cases/claimed-jobs.ts';
 import { JobLeaser } from '../../services/api/use-cases/lease-jobs.ts';
 import type { JobRow } from '../../services/core/domain/job.ts';
 import { PRIORITIES, type Priority, JobStatus } from '../../services/core/domain/job-status.ts';
-import { READY_DEPTHS_WAIT_MS, SECOND_MS } from '../../services/core/domain/limits.ts';
+import { OVER_RATE_SEEN_MAX_MS, READY_DEPTHS_WAIT_MS, SECOND_MS } from '../../services/core/domain/limits.ts';
 import { defaultSettings, readyKeptOf, type QueueSettings } from '../../services/core/domain/queue-settings.ts';
 import { coreBench, setQueue, type CoreBench, type CoreBenchOptions } from '../support/core-bench.ts';
 import { DispatchWorld } from '../support/dispatch-world.ts';
@@ -27,27 +27,31 @@ function claimerOn({ parts }: Pick<CoreBench, 'parts'>): JobClaimer {
 async function bench(counts: Partial<Record<Priority, number>>, options: CoreBenchOptions = {}) {
   const core = coreBench(options);
   const { parts, stores, clock } = core;
-  const jobs = PRIORITIES.toReversed().flatMap((priority) =>
-    Array.from({ length: counts[priority] ?? 0 }, () =>
-      jobRow(newCohort(), 0, { priority, status: JobStatus.enqueued, runAt: FAKE_START, enqueuedAt: FAKE_START }),
-    ),
-  );
-  for (const job of jobs) stores.rows.set(job.jobId, job);
-  await parts.queue.publish(
-    jobs.map(({ jobId, runAt, queue, priority }) => ({ jobId, attempt: 1, runAt, queue, priority })),
-  );
+  const publish = async (some: Partial<Record<Priority, number>>): Promise<readonly JobRow[]> => {
+    const published = PRIORITIES.toReversed().flatMap((priority) =>
+      Array.from({ length: some[priority] ?? 0 }, () =>
+        jobRow(newCohort(), 0, { priority, status: JobStatus.enqueued, runAt: FAKE_START, enqueuedAt: FAKE_START }),
+      ),
+    );
+    for (const job of published) stores.rows.set(job.jobId, job);
+    await parts.queue.publish(
+      published.map(({ jobId, runAt, queue, priority }) => ({ jobId, attempt: 1, runAt, queue, priority })),
+    );
+    return published;
+  };
+  const jobs = await publish(counts);
   const claimer = claimerOn(core);
-  const codesOf = async (some: typeof jobs): Promise<readonly string[]> => {
+  const codesOf = async (some: readonly JobRow[]): Promise<readonly string[]> => {
     const items = some.map(({ jobId }) => ({ jobId, attempt: 1, claimId: null }));
     const results = await clock.until(claimer.claim(items, 'worker-1'));
     return results.map((result) => (result.ok ? 'started' : result.problem.code));
   };
-  const lease = (waitMs: number) =>
+  const lease = (waitMs: number, max = 5) =>
     new JobLeaser({ ...parts, claimer }).lease({
-      ...{ queue: 'mail', priorities: PRIORITIES, max: 5, waitMs, worker: 'worker-1', claimId: null },
+      ...{ queue: 'mail', priorities: PRIORITIES, max, waitMs, worker: 'worker-1', claimId: null },
       signal: new AbortController().signal,
     });
-  return { ...core, jobs, codesOf, lease };
+  return { ...core, jobs, publish, codesOf, lease };
 }
 
 function countOf(codes: readonly string[], code: string): number {
@@ -55,12 +59,12 @@ function countOf(codes: readonly string[], code: string): number {
 }
 
 describe('claims in a queue that was given a rate', () => {
-  it('take back as many as are too many, over several batches, and start the rest', async () => {
+  it('take back as many as are too many but one, over several batches, and start the rest', async () => {
     const { core, codes } = await claimedInBatches(RATED);
-    assert.equal(countOf(codes, 'queue_over_rate'), 100 - KEPT);
-    assert.equal(countOf(codes, 'started'), KEPT);
+    assert.equal(countOf(codes, 'queue_over_rate'), 100 - KEPT - 1);
+    assert.equal(countOf(codes, 'started'), KEPT + 1);
     const waiting = core.jobs.filter(({ jobId }) => core.stores.rows.get(jobId)?.status === JobStatus.scheduled);
-    assert.equal(waiting.length, 100 - KEPT);
+    assert.equal(waiting.length, 100 - KEPT - 1);
     const due = new Set(core.stores.due.all().map(({ jobId }) => jobId));
     assert.ok(waiting.every(({ jobId }) => due.has(jobId)));
   });
@@ -82,7 +86,7 @@ describe('claims in a queue that was given a rate', () => {
     await setQueue(core, 'mail', RATED);
     const codes = await core.codesOf(core.jobs);
     const started = core.jobs.filter((_, index) => codes[index] === 'started');
-    assert.equal(started.length, KEPT);
+    assert.equal(started.length, KEPT + 1);
     assert.equal(started.filter(({ priority }) => priority === 'high').length, 10);
     assert.equal(started.filter(({ priority }) => priority === 'low').length, 0);
   });
@@ -93,7 +97,81 @@ describe('claims in a queue that was given a rate', () => {
     const other = jobRow(newCohort(), 0, { queue: 'calm', status: JobStatus.enqueued, enqueuedAt: FAKE_START });
     core.stores.rows.set(other.jobId, other);
     const codes = await core.codesOf([...core.jobs.slice(0, 20), other]);
-    assert.deepEqual([countOf(codes, 'queue_over_rate'), codes.at(-1)], [20, 'started']);
+    assert.deepEqual([countOf(codes, 'queue_over_rate'), codes.at(-1)], [19, 'started']);
+  });
+
+  it('start jobs of a high priority, however many there are of a lower one', async () => {
+    const core = await bench({ low: 100, high: KEPT });
+    await setQueue(core, 'mail', RATED);
+    assert.equal(countOf(await core.codesOf(core.jobs.filter(({ priority }) => priority === 'high')), 'started'), KEPT);
+    const codes = await core.codesOf(core.jobs.filter(({ priority }) => priority === 'low'));
+    assert.equal(countOf(codes, 'started'), KEPT + 1);
+  });
+
+  it('do not count what was claimed of a low priority as less of a high one, and as less of its own', async () => {
+    const core = await bench({ low: 100, high: KEPT + 8 });
+    await setQueue(core, 'mail', RATED);
+    const [low, high] = ['low', 'high'].map((priority) => core.jobs.filter((job) => job.priority === priority));
+    assert.ok(low !== undefined && high !== undefined);
+    assert.equal(countOf(await core.codesOf(low.slice(0, 50)), 'queue_over_rate'), 49);
+    assert.equal(countOf(await core.codesOf(high.slice(0, 6)), 'queue_over_rate'), 6);
+    assert.equal(countOf(await core.codesOf(high.slice(6)), 'queue_over_rate'), 2);
+  });
+
+  it('start a part of the rate while there are too many', async () => {
+    const core = await bench({ normal: 100 });
+    await setQueue(core, 'mail', { ratePerS: 4 });
+    const started: number[] = [];
+    for (let each = 0; each < 24; each += 1) {
+      const codes = await core.codesOf(core.jobs.slice(2 * each, 2 * each + 2));
+      started.push(countOf(codes, 'started'));
+      await core.clock.advance(SECOND_MS / 8);
+    }
+    assert.equal(
+      started.reduce((sum, each) => sum + each),
+      3,
+    );
+    assert.deepEqual([started[0], started[8], started[16]], [1, 1, 1]);
+  });
+
+  for (const [change, settings] of [
+    ['raised', { ratePerS: 1_000 }],
+    ['removed', { ratePerS: null }],
+  ] as const) {
+    it(`start what others publish by a rate that was ${change}, of which they did not hear yet`, async () => {
+      const core = await bench({});
+      await setQueue(core, 'mail', RATED);
+      await core.clock.advance(SECOND_MS);
+      const jobs = await publishedBy(core, settings);
+      assert.equal(countOf(await core.codesOf(jobs), 'started'), 100);
+      assert.equal(core.events.filter((event) => event === 'queues.lastChange').length, 2);
+    });
+  }
+
+  it('look for such a change once a second at most', async () => {
+    const core = await bench({ normal: 100 });
+    await setQueue(core, 'mail', RATED);
+    await core.clock.advance(SECOND_MS);
+    core.begin();
+    for (let each = 0; each < 30; each += 1) {
+      await core.codesOf(core.jobs.slice(2 * each, 2 * each + 2));
+      await core.clock.advance(SECOND_MS / 10);
+    }
+    assert.equal(core.events.filter((event) => event === 'queues.lastChange').length, 3);
+  });
+
+  it('take back what is too many by the settings that they know, where these cannot be read for two seconds', async () => {
+    let isAway = false;
+    const core = await bench(
+      { normal: 100 },
+      { strikes: ({ method }) => (isAway && method === 'queues.lastChange' ? { kind: 'unavailable' } : undefined) },
+    );
+    await setQueue(core, 'mail', RATED);
+    isAway = true;
+    await core.clock.advance(SECOND_MS);
+    assert.equal(countOf(await core.codesOf(core.jobs.slice(0, 10)), 'started'), 10);
+    await core.clock.advance(OVER_RATE_SEEN_MAX_MS);
+    assert.equal(countOf(await core.codesOf(core.jobs.slice(10, 20)), 'queue_over_rate'), 9);
   });
 
   it('leave a job where it is that was enqueued again since they looked', async () => {
@@ -128,6 +206,15 @@ describe('claims in a queue that was given a rate', () => {
     assert.equal(core.clock.now() - startedAt, READY_DEPTHS_WAIT_MS);
   });
 
+  /** The settings are changed, and so many jobs published under them, while this process knows the former ones. */
+  async function publishedBy(core: Awaited<ReturnType<typeof bench>>, settings: Partial<QueueSettings>) {
+    const before = await core.stores.queues.read('mail');
+    assert.ok(before !== null);
+    const next = { ...before, ...settings, revision: before.revision + 1 };
+    assert.ok(await core.stores.queues.change({ next, token: 'changed elsewhere' }));
+    return core.publish({ normal: 100 });
+  }
+
   async function claimedInBatches(settings: Partial<QueueSettings>) {
     const core = await bench({ normal: 100 });
     await setQueue(core, 'mail', settings);
@@ -143,13 +230,25 @@ describe('a lease in a queue that was given a rate', () => {
   it('comes back empty, and quickly, with what it took back acknowledged', async () => {
     const core = await bench({ normal: 100 });
     await setQueue(core, 'mail', RATED);
+    await core.clock.until(core.lease(0));
     assert.deepEqual(await core.clock.until(core.lease(0)), { ok: true, value: [] });
-    assert.equal([...core.bus.subjects.values()].flat().length, 95);
+    assert.equal([...core.bus.subjects.values()].flat().length, 90);
+  });
+
+  it('has a job for a worker that asks for one a second, however many are too many', async () => {
+    const core = await bench({ normal: 100 });
+    await setQueue(core, 'mail', { ratePerS: 4 });
+    for (let each = 0; each < 20; each += 1) {
+      const result = await core.clock.until(core.lease(0, 1));
+      assert.equal(result.ok && result.value.length, 1, String(each));
+      await core.clock.advance(SECOND_MS);
+    }
   });
 
   it('goes on taking back while its caller waits, until it has jobs', async () => {
     const core = await bench({ normal: 100 });
     await setQueue(core, 'mail', RATED);
+    await core.clock.until(core.lease(0));
     const result = await core.clock.until(core.lease(5 * SECOND_MS));
     assert.ok(result.ok && result.value.length > 0);
     const left = [...core.bus.subjects.values()].flat().length + result.value.length;

@@ -1,5 +1,4 @@
 import { ok, type Problem } from '../../core/contract/problems.ts';
-import { PRIORITIES } from '../../core/domain/job-status.ts';
 import type { JobTerms } from '../../core/ports/job-store.ts';
 import type { QueueGate } from '../../core/queues/queue-gate.ts';
 import type { ReadySurplus } from '../../core/queues/ready-surplus.ts';
@@ -10,7 +9,7 @@ import { queueAtLimit, queueOverRate, queuePaused } from './worker-refusals.ts';
 export interface ClaimLimitsParts {
   readonly gate: Pick<QueueGate, 'isPaused' | 'maxRunning'>;
   readonly slots: Pick<RunningSlots, 'holders'>;
-  readonly surplus: Pick<ReadySurplus, 'isPossible' | 'among'>;
+  readonly surplus: Pick<ReadySurplus, 'among'>;
 }
 
 /** What queues say to the claims of their jobs. */
@@ -54,10 +53,8 @@ export class ClaimLimits {
           else heldBack.set(job, queueAtLimit(queue));
         }
       }
-      if (!surplus.isPossible(queue)) return;
-      const startable = ofQueue.filter((job) => !heldBack.has(job)).toSorted(byPriority);
-      const tooMany = await surplus.among(queue, startable.length);
-      for (const job of startable.slice(startable.length - tooMany)) heldBack.set(job, queueOverRate(queue));
+      const startable = ofQueue.filter((job) => !heldBack.has(job));
+      for (const job of await surplus.among(queue, startable)) heldBack.set(job, queueOverRate(queue));
     };
     await Promise.all(
       Array.from(
@@ -67,8 +64,4 @@ export class ClaimLimits {
     );
     return { heldBack, unread, slotted };
   }
-}
-
-function byPriority(one: JobTerms, other: JobTerms): number {
-  return PRIORITIES.indexOf(one.priority) - PRIORITIES.indexOf(other.priority);
 }

@@ -175,6 +175,12 @@ export const READY_AHEAD_MS = 3 * SECOND_MS;
  */
 export const READY_KEPT_TIMES = 2;
 export const READY_KEPT_MORE = 10;
+/** Where it has more, claims let this part of its rate start all the same, in each api: nobody's worker finds nothing for long. */
+export const OVER_RATE_PERCENT = 25;
+/** While a queue has more than its rate allows, an api looks whether it still has that rate, no more often than this. */
+export const OVER_RATE_LOOK_MS = SECOND_MS;
+/** What is too many is taken back after this, also where the settings cannot be read. */
+export const OVER_RATE_SEEN_MAX_MS = 2 * SECOND_MS;
 /** Claims go by what the ready stream told so long ago, or wait for its word for a moment; while it tells nothing they go on. */
 export const READY_DEPTHS_STAND_MS = SECOND_MS;
 export const READY_DEPTHS_WAIT_MS = SECOND_MS / 4;
