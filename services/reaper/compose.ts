@@ -151,7 +151,7 @@ function composeCensus(
 ): { readonly census: QueueCensus; readonly dead: DeadCensus; readonly readyGauges: ReadyGauges } {
   const { timers: timerStore, jobs: reader, history, queueCounts: counts } = stores;
   const dead = new DeadCensus({ history, reader, clock, telemetry, log, shards, holds });
-  const adopter = new SlotAdopter({ store: stores.slots, clock, random });
+  const adopter = new SlotAdopter({ store: stores.slots, reader, clock, random });
   const census = new QueueCensus({ timerStore, reader, counts, dead, book, adopter, clock, telemetry, log, holds });
   return { census, dead, readyGauges: new ReadyGauges({ queue, clock, telemetry, tells: () => holds(0) }) };
 }

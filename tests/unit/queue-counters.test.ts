@@ -36,7 +36,7 @@ function bench(clock = new FakeClock()) {
   const shared = { clock, telemetry, log: silentLog };
   const dead = new DeadCensus({ history, reader, ...shared, shards: SHARDS, holds });
   const book = new QueueBook({ store: stores.queues, clock });
-  const adopter = new SlotAdopter({ store: stores.slots, clock, random: scriptedRandom() });
+  const adopter = new SlotAdopter({ store: stores.slots, reader, clock, random: scriptedRandom() });
   const census = new QueueCensus({ timerStore, reader, counts, dead, book, adopter, ...shared, holds });
   for (let shard = 0; shard < SHARDS; shard += 1) census.acquired(shard);
   const startLags = new StartLags(clock);

@@ -21,10 +21,10 @@ function bench() {
   const cohort = newCohort();
   const random = scriptedRandom();
   const dispatcher = new RunningSlots({ store: stores.slots, reader: stores.jobs, clock, random, log: silentLog });
-  const adopter = new SlotAdopter({ store: stores.slots, clock, random });
-  const put = (member: number, status: JobStatus): string => {
-    stores.rows.set(memberId(cohort, member), jobRow(cohort, member, { status, queue: QUEUE }));
-    return memberId(cohort, member);
+  const adopter = new SlotAdopter({ store: stores.slots, reader: stores.jobs, clock, random });
+  const put = (member: number, status: JobStatus, of = cohort): string => {
+    stores.rows.set(memberId(of, member), jobRow(of, member, { status, queue: QUEUE }));
+    return memberId(of, member);
   };
   const holders = (): readonly string[] => [...stores.slotRows.values()].flatMap(({ jobId }) => jobId ?? []);
   return {
@@ -80,16 +80,48 @@ describe('running jobs without a slot', () => {
   });
 
   it('give it back when they ended while they were given it', async () => {
-    const { adopt, put, freeAfter } = bench();
-    await adopt([put(0, 'succeeded'), put(1, 'running')]);
+    const { clock, stores, adopter, put, holders, freeAfter } = bench();
+    const jobs = [put(0, 'running'), put(1, 'running')];
+    stores.failNext('slots.change', { kind: 'slow', afterMs: 100 });
+    clock.after(50, () => put(0, 'succeeded'));
+    await clock.until(adopter.adopt(QUEUE, jobs));
+    assert.deepEqual(holders().toSorted(), jobs.toSorted());
     assert.equal(await freeAfter(SECOND_MS, 2), 1);
   });
 
   it('are as many as a queue may have slots at the most', async () => {
-    const { adopt, holders } = bench();
-    const jobs = Array.from({ length: QUEUE_RUNNING_MAX + 5 }, (_, index) => `j_${index}`);
+    const { adopt, put, holders } = bench();
+    const jobs = Array.from({ length: QUEUE_RUNNING_MAX + 5 }, () => put(0, 'running', newCohort()));
     await adopt(jobs);
     assert.equal(holders().length, QUEUE_RUNNING_MAX);
+  });
+});
+
+describe('jobs that ran when they were counted', () => {
+  it('are given no slot where they ended since, and another has theirs', async () => {
+    for (const since of ['succeeded', 'scheduled', 'enqueued'] as const) {
+      const { adopt, put, take, holders, mayStart, freeAfter } = bench();
+      const seen = [put(0, 'running'), put(1, 'running')];
+      for (const jobId of seen) assert.ok(await take(jobId, 2));
+      put(0, since === 'enqueued' ? 'succeeded' : since);
+      assert.equal(await freeAfter(8 * SECOND_MS, 2), 1);
+      const next = put(2, 'enqueued');
+      assert.ok(await take(next, 2));
+      put(0, since);
+      await adopt(seen);
+      assert.deepEqual(holders().toSorted(), [seen[1], next].toSorted(), since);
+      assert.ok((await mayStart(2)).includes(next));
+    }
+  });
+
+  it('are not looked at again while they have their slots', async () => {
+    const { adopt, put, take, stores } = bench();
+    const seen = [put(0, 'running'), put(1, 'running')];
+    for (const jobId of seen) assert.ok(await take(jobId, 2));
+    await adopt(seen);
+    const asked = stores.calls.filter(({ method }) => method === 'jobs.readStates' || method === 'slots.change');
+    assert.equal(asked.filter(({ method }) => method === 'jobs.readStates').length, 0);
+    assert.equal(asked.length, seen.length);
   });
 });
 
