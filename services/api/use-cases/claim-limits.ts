@@ -43,7 +43,8 @@ export class ClaimLimits {
       }
       const maxRunning = gate.maxRunning(queue);
       if (maxRunning !== null) {
-        const holders = await withStore(async () => ok(await this.#parts.slots.holders(queue, maxRunning)));
+        const jobIds = ofQueue.map(({ jobId }) => jobId);
+        const holders = await withStore(async () => ok(await this.#parts.slots.holders(queue, maxRunning, jobIds)));
         if (!holders.ok) {
           unread.set(queue, holders.problem);
           return;

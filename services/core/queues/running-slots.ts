@@ -91,12 +91,37 @@ export class RunningSlots {
     }
   }
 
-  /** The jobs that may start now. To be read after the jobs were found enqueued. Throws StoreError. */
-  async holders(queue: string, max: number): Promise<ReadonlySet<string>> {
+  /**
+   * Which of the jobs may start now. To be read after they were found enqueued. Where a slot is taken that max_running has not, it asks
+   * which jobs run: one may start while the slots up to its own, and those beyond whose jobs run, are no more than max_running together.
+   * Throws StoreError.
+   */
+  async holders(queue: string, max: number, jobIds: readonly string[]): Promise<ReadonlySet<string>> {
     const slots = await this.#parts.store.read(queue);
+    const asked = new Set(jobIds);
+    const own = slots.filter(
+      ({ slot, jobId, leaving }) => slot < max && !leaving && jobId !== null && asked.has(jobId),
+    );
     const open = openTo(max, new Map(slots.map((slot) => [slot.slot, slot])));
-    const mayStart = slots.filter(({ slot, leaving }) => slot < open && !leaving);
+    const unsure = own.filter(({ slot }) => slot >= open).map(({ slot }) => slot);
+    const runBeyond = unsure.length === 0 ? [] : await this.#running(slots, Math.min(...unsure) + 1);
+    const mayStart = own.filter(
+      ({ slot }) => slot < open || slot + 1 + runBeyond.filter((number) => number > slot).length <= max,
+    );
     return new Set(mayStart.flatMap(({ jobId }) => jobId ?? []));
+  }
+
+  /** The numbers of the slots from `first` on whose jobs run: all, where that cannot be read. */
+  async #running(slots: readonly RunningSlot[], first: number): Promise<readonly number[]> {
+    const beyond = slots.filter((slot) => slot.slot >= first && !isFree(slot));
+    const jobIds = beyond.flatMap(({ jobId }) => jobId ?? []);
+    try {
+      const jobs = await this.#parts.reader.readStates(jobIds);
+      return beyond.filter(({ jobId }) => jobs.get(jobId ?? '')?.status === JobStatus.running).map(({ slot }) => slot);
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+      return beyond.map(({ slot }) => slot);
+    }
   }
 
   async #take(queue: string, max: number, jobId: string, known: Known): Promise<boolean> {
@@ -202,8 +227,8 @@ function needsSlot(job: Pick<JobState, 'status' | 'queue'> | undefined, queue: s
 
 /**
  * The slots below this number may be taken, and relied on: as many as max_running leaves beside all that are taken from there on,
- * by jobs from before it was lowered or set. An older view of the slots may open more where running jobs were given some: what a
- * dispatcher hands out by one goes back at its claim, which reads them.
+ * by jobs from before it was lowered or set, as if all of them ran. An older view of the slots may open more where running jobs were
+ * given some: what a dispatcher hands out by one goes back at its claim, which reads them.
  */
 function openTo(max: number, slots: ReadonlyMap<number, RunningSlot>): number {
   let open = max;
