@@ -172,6 +172,7 @@ describe('the settings of a queue', () => {
       (body['queues'] as readonly { readonly queue: string }[]).map(({ queue }) => queue);
     const first = await api.call('GET', '/queues?page_size=2');
     assert.deepEqual(names(first), ['a', 'b']);
+    assert.equal(api.events.filter((event) => event === 'queue.depths').length, 1);
     const token = String(first.body['next_page_token']);
     const second = await api.call('GET', `/queues?page_token=${token}`);
     assert.deepEqual([names(second), second.body['next_page_token']], [['c'], null]);

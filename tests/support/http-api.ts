@@ -85,6 +85,8 @@ export interface HttpApi {
   readonly jobs: Map<string, JobRow>;
   /** Of the queues' settings, the schedules and the audit log. */
   readonly stores: MemoryStores;
+  /** What stores and bus were asked, by port and method. */
+  readonly events: readonly string[];
   /** What was logged as error. */
   readonly errors: Readonly<Record<string, unknown>>[];
   readonly useCases: UseCases;
@@ -147,6 +149,7 @@ export async function serveApi(test: Cleanup, options: { horizonDays?: number } 
     asked,
     jobs,
     stores,
+    events: core.events,
     errors,
     useCases: { ...useCases },
     override: (replacement) => void Object.assign(useCases, replacement),

@@ -293,7 +293,7 @@ describe('the queues in use', () => {
       shards: 4,
       held: [{ queue: 'held', priority: 'low', count: 1, oldestAt: FAKE_START }],
     });
-    const names = async () => (await clock.until(counters.inUse())).toSorted();
+    const names = async () => (await clock.until(counters.inUse())).queues.toSorted();
     assert.deepEqual(await names(), ['due', 'held', 'ready', 'runs']);
     connection.disconnect();
     assert.deepEqual(await names(), ['due', 'held', 'runs']);

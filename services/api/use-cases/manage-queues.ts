@@ -57,9 +57,11 @@ export class QueueManager {
       const { store, counters } = this.#parts;
       const [configured, inUse] = await Promise.all([store.readAll(), counters.inUse()]);
       const known = new Map(configured.map((settings) => [settings.queue, settings]));
-      const names = [...new Set([...known.keys(), ...inUse])].filter((queue) => after === null || queue > after).sort();
+      const names = [...new Set([...known.keys(), ...inUse.queues])]
+        .filter((queue) => after === null || queue > after)
+        .sort();
       const page = names.slice(0, pageSize);
-      const counts = await counters.of(page);
+      const counts = await counters.of(page, inUse.depths);
       const queues = page.map((queue, index) => ({
         settings: known.get(queue) ?? defaultSettings(queue),
         counts: counts[index] as QueueCounts,

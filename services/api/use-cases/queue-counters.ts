@@ -37,6 +37,12 @@ export interface QueueCounts {
   readonly countedAt: EpochMs | null;
 }
 
+export interface QueuesInUse {
+  readonly queues: readonly string[];
+  /** Of all queues; null: NATS is away. */
+  readonly depths: readonly ReadyDepth[] | null;
+}
+
 /** What all reapers counted, by queue. */
 interface Census {
   readonly rows: ReadonlyMap<string, readonly ShardQueueCounts[]>;
@@ -67,17 +73,18 @@ export class QueueCounters {
    * The queues that have a job running, dead, ready, held, or due in the next minutes: whoever waits for longer is in no row that
    * names all queues. While NATS is away without those whose jobs are only ready. Throws StoreError.
    */
-  async inUse(): Promise<readonly string[]> {
+  async inUse(): Promise<QueuesInUse> {
     const [{ rows }, depths] = await Promise.all([this.#readCensus(), this.#depths()]);
     const now = this.#parts.clock.now();
     const counted = [...rows].filter(([queue, ofQueue]) => queue !== '' && ofQueue.some((row) => hasJobs(row, now)));
     const ready = depths?.map(({ queue }) => queue) ?? [];
-    return [...new Set([...counted.map(([queue]) => queue), ...ready, ...this.#parts.board.queues()])];
+    const queues = new Set([...counted.map(([queue]) => queue), ...ready, ...this.#parts.board.queues()]);
+    return { queues: [...queues], depths };
   }
 
-  /** In the order of the queues. Throws StoreError. */
-  async of(queues: readonly string[]): Promise<readonly QueueCounts[]> {
-    const [census, depths] = await Promise.all([this.#readCensus(), this.#depths()]);
+  /** In the order of the queues, by the depths that were read with them. Throws StoreError. */
+  async of(queues: readonly string[], depths: QueuesInUse['depths']): Promise<readonly QueueCounts[]> {
+    const census = await this.#readCensus();
     const counts: QueueCounts[] = [];
     for (let start = 0; start < queues.length; start += QUEUES_AT_ONCE) {
       const some = queues.slice(start, start + QUEUES_AT_ONCE);
