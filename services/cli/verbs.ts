@@ -53,11 +53,10 @@ type Options = NonNullable<ParseArgsConfig['options']> & typeof API_OPTIONS;
 
 export function parse<T extends Options>(args: readonly string[], expected: readonly string[], options: T) {
   const { positionals: words, values } = readCommandLine(args, options);
-  if (words.length !== expected.length) {
-    throw new UsageError(
-      `${words.length} words where it takes ${expected.map((word) => `<${word}>`).join(' ') || 'none'}`,
-    );
-  }
+  const missing = expected[words.length];
+  if (missing !== undefined) throw new UsageError(`<${missing}> is missing`);
+  const extra = words[expected.length];
+  if (extra !== undefined) throw new UsageError(`there is no place for the word ${extra}`);
   const { api } = values as { readonly api?: string };
   return { words, values, client: clientOf(api ?? configuredApiUrl()) };
 }

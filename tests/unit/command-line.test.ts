@@ -38,6 +38,12 @@ describe('a command line', () => {
     assert.equal(fault('--json', '-5'), 'no option -5');
   });
 
+  it('takes an option once, unless it may be repeated', () => {
+    assert.equal(fault('--rate', '5', 'mail', '--rate=6'), '--rate is given twice; it takes one value');
+    const options = { label: { type: 'string', multiple: true } } as const;
+    assert.deepEqual(readCommandLine(['--label', 'a=1', '--label', 'b=2'], options).values.label, ['a=1', 'b=2']);
+  });
+
   it('names the option whose value is missing, or looks like an option', () => {
     const takesOne = '--rate takes a value; one that begins with a dash is given as --rate=<value>';
     assert.equal(fault('--rate'), takesOne);
