@@ -5,6 +5,7 @@ import { FILTER, REPLAY, replayFields, start, START } from './operation.ts';
 import { table } from './table.ts';
 import {
   API_USAGE,
+  moreText,
   numberOf,
   parse,
   runVerb,
@@ -83,6 +84,5 @@ function listText(
 ): string {
   if (letters.length === 0) return `no dead letters ${windowText(window)}\n`;
   const rows = letters.map(({ job_id: id, dead_at: at, attempt, reason, error }) => [id, at, attempt, reason, error]);
-  const more = letters.length < limit ? '' : `the first ${limit}; --limit shows more\n`;
-  return `${table(['JOB', 'DIED', 'ATTEMPT', 'REASON', 'ERROR'], rows)}${more}died ${windowText(window)}\n`;
+  return `${table(['JOB', 'DIED', 'ATTEMPT', 'REASON', 'ERROR'], rows)}${moreText(letters, limit)}died ${windowText(window)}\n`;
 }

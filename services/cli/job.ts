@@ -3,6 +3,7 @@ import type { Job, JobFilter, ListedJob, NewJob } from '../client/types.ts';
 import { JobStatus } from '../core/domain/job-status.ts';
 import type { Command } from './command.ts';
 import { exactJson } from './exact-json.ts';
+import { REPLAY, replayFields } from './operation.ts';
 import { facts, table } from './table.ts';
 import { placesOf } from './trace.ts';
 import {
@@ -12,7 +13,7 @@ import {
   jobFields,
   labelsText,
   numberFields,
-  payloadOf,
+  moreText,
   parse,
   runVerb,
   show,
@@ -44,7 +45,6 @@ const LIST = {
   label: { type: 'string' },
   limit: { type: 'string' },
 } as const;
-const REPLAY = { ...API_OPTIONS, payload: { type: 'string' }, queue: { type: 'string' } } as const;
 const RELEASE = { ...API_OPTIONS, attempt: { type: 'string' } } as const;
 
 const VERBS: Verbs = {
@@ -80,10 +80,8 @@ const VERBS: Verbs = {
     show(output, values, job, () => `due now\n${jobText(job)}`);
   },
   replay: async (args, output) => {
-    const { words, values, client } = parse(args, ['job_id'], REPLAY);
-    const { payload, queue } = values;
-    const changes = withoutUndefined({ payload: payload === undefined ? undefined : payloadOf(payload), queue });
-    const job = await client.replayJob(words[0] ?? '', changes);
+    const { words, values, client } = parse(args, ['job_id'], { ...API_OPTIONS, ...REPLAY });
+    const job = await client.replayJob(words[0] ?? '', withoutUndefined(replayFields(values)));
     show(output, values, job, () => `due again\n${jobText(job)}`);
   },
   release: async (args, output) => {
@@ -199,6 +197,5 @@ function listText(
 ): string {
   if (jobs.length === 0) return `no jobs with a run_at ${windowText(window)}\n`;
   const rows = jobs.map((job) => [job.job_id, job.status, job.priority, job.run_at, job.attempt, job.last_error]);
-  const more = jobs.length < limit ? '' : `the first ${limit}; --limit shows more\n`;
-  return `${table(['JOB', 'STATUS', 'PRIORITY', 'RUN AT', 'ATTEMPT', 'LAST ERROR'], rows)}${more}run_at ${windowText(window)}\n`;
+  return `${table(['JOB', 'STATUS', 'PRIORITY', 'RUN AT', 'ATTEMPT', 'LAST ERROR'], rows)}${moreText(jobs, limit)}run_at ${windowText(window)}\n`;
 }

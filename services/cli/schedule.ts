@@ -25,6 +25,7 @@ import {
   type Verbs,
   wholeNumber,
   withoutUndefined,
+  moreText,
 } from './verbs.ts';
 
 const TEXT = { type: 'string' } as const;
@@ -311,8 +312,7 @@ function listText(schedules: readonly ListedSchedule[], limit: number): string {
     each.next_run_at,
     labelsText(each.labels),
   ]);
-  const more = schedules.length < limit ? '' : `the first ${limit}; --limit shows more\n`;
-  return `${table(['SCHEDULE', 'QUEUE', 'TIMETABLE', 'STATUS', 'NEXT RUN', 'LABELS'], rows)}${more}`;
+  return `${table(['SCHEDULE', 'QUEUE', 'TIMETABLE', 'STATUS', 'NEXT RUN', 'LABELS'], rows)}${moreText(schedules, limit)}`;
 }
 
 function previewText({ meaning, note, slots, clock_changes: changes }: SchedulePreview): string {

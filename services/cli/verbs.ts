@@ -72,6 +72,11 @@ export function show(output: Output, { json }: { readonly json?: boolean }, valu
   output.write(json === true ? `${JSON.stringify(value, null, 2)}\n` : text());
 }
 
+/** Below a list: whether there may be more. */
+export function moreText(rows: readonly unknown[], limit: number): string {
+  return rows.length < limit ? '' : `the first ${limit}; --limit shows more\n`;
+}
+
 export function numberOf(option: string, text: string): number {
   if (!/^\d+(\.\d+)?$/.test(text)) throw new UsageError(`${option} takes a number from 0: ${text}`);
   return Number(text);

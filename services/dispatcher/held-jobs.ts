@@ -1,5 +1,5 @@
 import type { JobRow } from '../core/domain/job.ts';
-import { JobStatus, PRIORITIES, type Priority } from '../core/domain/job-status.ts';
+import { JobStatus, PRIORITIES, type Priority, subjectKey } from '../core/domain/job-status.ts';
 import { HELD_HOUR_CLOSED_MS, HELD_PAGE_ROWS, HOLDING_MAX, SECOND_MS } from '../core/domain/limits.ts';
 import type { DueEntry } from '../core/domain/operation.ts';
 import type { EpochMs } from '../core/domain/time.ts';
@@ -318,10 +318,6 @@ export class HeldJobs {
   #lanesOf(shard: number): readonly HeldLane[] {
     return [...this.#lanes.values()].flatMap((lanes) => lanes.get(shard) ?? []);
   }
-}
-
-function subjectKey({ queue, priority }: Subject): string {
-  return `${queue} ${priority}`;
 }
 
 function waitsFor(row: DueEntry, job: JobRow | undefined): boolean {

@@ -1,6 +1,7 @@
 import { bucketEnd, bucketOf } from '../core/domain/bucket.ts';
+import { chunks } from '../core/domain/chunks.ts';
 import { isJobId } from '../core/domain/ids.ts';
-import { isTerminal, JobStatus, type Priority } from '../core/domain/job-status.ts';
+import { isTerminal, JobStatus, type Priority, subjectKey } from '../core/domain/job-status.ts';
 import { CENSUS_EVERY_MAX_MS, CENSUS_EVERY_MS, LEASE_MAX_S, MINUTE_MS, SECOND_MS } from '../core/domain/limits.ts';
 import { NEAR_MINUTES } from '../core/domain/queue-counts.ts';
 import type { EpochMs } from '../core/domain/time.ts';
@@ -219,8 +220,8 @@ export class QueueCensus {
     const ids = [...new Set(jobIds)];
     const found = new Map<string, JobState>();
     this.#cost += ids.length * STATE_COST_ROWS;
-    for (let start = 0; start < ids.length; start += STATES_AT_ONCE) {
-      const states = await this.#parts.reader.readStates(ids.slice(start, start + STATES_AT_ONCE));
+    for (const some of chunks(ids, STATES_AT_ONCE)) {
+      const states = await this.#parts.reader.readStates(some);
       for (const [jobId, state] of states) found.set(jobId, state);
     }
     return found;
@@ -233,7 +234,7 @@ export class QueueCensus {
     for (const { tallies } of this.#owned.values()) {
       for (const [queue, { running }] of tallies) {
         for (const [priority, jobs] of running) {
-          const key = `${queue} ${priority}`;
+          const key = subjectKey({ queue, priority });
           runs.set(key, (runs.get(key) ?? 0) + jobs);
           this.#shown.set(key, { queue, priority });
         }

@@ -1,4 +1,4 @@
-import type { Priority } from '../core/domain/job-status.ts';
+import { type Priority, subjectKey } from '../core/domain/job-status.ts';
 import { SECOND_MS } from '../core/domain/limits.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { ReadyDepth, ReadyQueue } from '../core/ports/ready-queue.ts';
@@ -39,8 +39,8 @@ export class ReadyGauges {
         .slice(0, OLDEST_ASKED_MAX)
         .map((depth) => this.#tell(depth)),
     );
-    const standing = new Set(told.map(({ queue: name, priority }) => `${name} ${priority}`));
-    for (const labels of this.#told) if (!standing.has(`${labels.queue} ${labels.priority}`)) this.#drop(labels);
+    const standing = new Set(told.map(subjectKey));
+    for (const labels of this.#told) if (!standing.has(subjectKey(labels))) this.#drop(labels);
     this.#told = told;
   }
 

@@ -1,4 +1,5 @@
 import { bucketEnd, bucketOf } from '../core/domain/bucket.ts';
+import { chunks } from '../core/domain/chunks.ts';
 import {
   LOOK_MS_PER_ROW,
   LOOK_ROWS,
@@ -71,10 +72,10 @@ export class SecondLook {
   async #look(bucket: EpochMs): Promise<boolean> {
     const { read, shard, holds } = this.#parts;
     for await (const page of read({ shard, bucket, from: bucket, to: bucketEnd(bucket) - 1 })) {
-      for (let start = 0; start < page.length; start += LOOK_ROWS) {
+      for (const rows of chunks(page, LOOK_ROWS)) {
         if (!holds()) return false;
-        await this.#settle(page.slice(start, start + LOOK_ROWS));
-        await this.#leaveRoom(Math.min(LOOK_ROWS, page.length - start));
+        await this.#settle(rows);
+        await this.#leaveRoom(rows.length);
       }
     }
     return true;

@@ -1,6 +1,6 @@
 import { cohortOf, isScheduleId } from '../core/domain/ids.ts';
 import type { JobRow } from '../core/domain/job.ts';
-import { isTerminal, JobStatus, type Priority } from '../core/domain/job-status.ts';
+import { isTerminal, JobStatus, type Priority, subjectKey } from '../core/domain/job-status.ts';
 import { decideLapse, decideSettle, type LapseKind } from '../core/domain/life-cycle.ts';
 import {
   ENQUEUED_LOOK_MAX_MS,
@@ -399,7 +399,7 @@ class OldestMessages {
   }
 
   #oldest(queue: string, priority: Priority): Promise<EpochMs | null | 'away'> {
-    const subject = `${queue} ${priority}`;
+    const subject = subjectKey({ queue, priority });
     const known = this.#asked.get(subject);
     if (known !== undefined) return known;
     const asked = this.#queue.oldestMessageAt(queue, priority).catch((error: unknown) => {

@@ -1,3 +1,4 @@
+import { chunks } from '../core/domain/chunks.ts';
 import { JobStatus } from '../core/domain/job-status.ts';
 import { QUEUE_RUNNING_MAX } from '../core/domain/limits.ts';
 import type { Clock } from '../core/ports/clock.ts';
@@ -51,16 +52,14 @@ export class SlotAdopter {
       const after = { queue, slot, jobId, leaving: false, takenAt, token: random.token() };
       return { before: known.get(slot)?.token ?? null, after };
     });
-    for (let start = 0; start < changes.length; start += CHANGES_MAX) {
-      if (!(await store.change(changes.slice(start, start + CHANGES_MAX)))) break;
-    }
+    for (const some of chunks(changes, CHANGES_MAX)) if (!(await store.change(some))) break;
     return slots.length + slotless.length;
   }
 
   async #stillRunning(queue: string, jobIds: readonly string[]): Promise<readonly string[]> {
     const running: string[] = [];
-    for (let start = 0; start < jobIds.length; start += STATES_AT_ONCE) {
-      const states = await this.#parts.reader.readStates(jobIds.slice(start, start + STATES_AT_ONCE));
+    for (const some of chunks(jobIds, STATES_AT_ONCE)) {
+      const states = await this.#parts.reader.readStates(some);
       for (const state of states.values()) {
         if (state.status === JobStatus.running && state.queue === queue) running.push(state.jobId);
       }

@@ -3,6 +3,7 @@ import { headers, nuid, type Msg } from '@nats-io/transport-node';
 import type { ConsumerConfig, JetStreamManager, MsgRequest, StreamConfig, StreamInfo } from '@nats-io/jetstream';
 import consumerSchema from '../../../schema/nats/ready-consumer.json' with { type: 'json' };
 import streamSchema from '../../../schema/nats/ready-stream.json' with { type: 'json' };
+import { chunks } from '../domain/chunks.ts';
 import { prioritySteps } from '../contract/priority-turns.ts';
 import { PRIORITIES, type Priority } from '../domain/job-status.ts';
 import { msBetween, type EpochMs, type MonotonicMs } from '../domain/time.ts';
@@ -206,8 +207,7 @@ export class JetStreamReadyQueue implements ReadyQueue {
   async removeMessages(sequences: readonly number[]): Promise<void> {
     try {
       const { jsm } = this.#bus.link();
-      for (let start = 0; start < sequences.length; start += REMOVED_AT_ONCE) {
-        const some = sequences.slice(start, start + REMOVED_AT_ONCE);
+      for (const some of chunks(sequences, REMOVED_AT_ONCE)) {
         await Promise.all(some.map((sequence) => this.#removeOne(jsm, sequence)));
       }
     } catch (error) {
@@ -387,12 +387,8 @@ export class JetStreamReadyQueue implements ReadyQueue {
     } catch (error) {
       if (!this.connected()) throw error;
       this.#directRefused = true;
-      this.#log.warn(
-        'allow_direct of the ready stream cannot be switched on: messages of cancelled jobs stay in it until a worker asks',
-        {
-          ...{ stream: name, error: String(error) },
-        },
-      );
+      const fields = { stream: name, error: String(error) };
+      this.#log.warn('allow_direct cannot be switched on: messages of cancelled jobs stay until a worker asks', fields);
       return info;
     }
   }

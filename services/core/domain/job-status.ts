@@ -24,6 +24,11 @@ export type Priority = (typeof Priority)[keyof typeof Priority];
 /** In the order in which a worker takes them. */
 export const PRIORITIES: readonly Priority[] = [Priority.high, Priority.normal, Priority.low];
 
+/** What the ready messages of a queue and priority are kept by in maps: they have one subject. */
+export function subjectKey({ queue, priority }: { readonly queue: string; readonly priority: Priority }): string {
+  return `${queue} ${priority}`;
+}
+
 /** How an attempt ended, as written to the history on the job row. */
 export const Outcome = {
   succeeded: 'succeeded',

@@ -1,4 +1,4 @@
-import type { Priority } from '../domain/job-status.ts';
+import { type Priority, subjectKey } from '../domain/job-status.ts';
 import { DIRECT_BACKLOG_MAX, PUBLISH_RETRY_MAX_MS, READY_BACKLOG_MAX, SECOND_MS } from '../domain/limits.ts';
 import { msBetween, type MonotonicMs } from '../domain/time.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -57,7 +57,7 @@ export class ReadyPublisher {
   /** Never rejects. */
   publish(message: ReadyMessage): Promise<Published> {
     if (this.#kept >= READY_BACKLOG_MAX) return Promise.resolve('no_room');
-    const key = keyOf(message);
+    const key = subjectKey(message);
     const lane = this.#laneOf(key);
     if (lane.isFull && lane.waiting.length >= FULL_KEPT_MAX) return Promise.resolve('no_room');
     this.#kept += 1;
@@ -77,7 +77,7 @@ export class ReadyPublisher {
 
   /** Whether the subject was full when it was asked last. */
   isFull(subject: { readonly queue: string; readonly priority: Priority }): boolean {
-    return this.#lanes.get(keyOf(subject))?.isFull === true;
+    return this.#lanes.get(subjectKey(subject))?.isFull === true;
   }
 
   /** Whether a message would be stored soon: else its job is better left to the dispatcher. */
@@ -166,8 +166,4 @@ export class ReadyPublisher {
       this.#pump();
     });
   }
-}
-
-function keyOf({ queue, priority }: { readonly queue: string; readonly priority: Priority }): string {
-  return `${queue} ${priority}`;
 }

@@ -1,6 +1,6 @@
 import { cohortOf } from '../domain/ids.ts';
 import type { JobRow } from '../domain/job.ts';
-import { JobStatus, type Priority } from '../domain/job-status.ts';
+import { JobStatus, type Priority, subjectKey } from '../domain/job-status.ts';
 import {
   PUBLISHED_SLACK_MS,
   STALE_MESSAGE_AFTER_MS,
@@ -98,7 +98,7 @@ export class StaleMessages {
   #beginPasses(now: MonotonicMs, afterMs: number): void {
     const ripe: Note[] = [];
     for (const note of this.#notes.values()) if (msBetween(note.notedAt, now) >= afterMs) ripe.push(note);
-    for (const [subject, notes] of Map.groupBy(ripe, ({ queue, priority }) => `${queue} ${priority}`)) {
+    for (const [subject, notes] of Map.groupBy(ripe, subjectKey)) {
       const [first] = notes;
       if (first === undefined || this.#passes.has(subject)) continue;
       const { queue, priority } = first;

@@ -1,4 +1,4 @@
-import { PRIORITIES, type Priority } from '../domain/job-status.ts';
+import { PRIORITIES, type Priority, subjectKey } from '../domain/job-status.ts';
 import { READY_DEPTHS_KEPT_MS, READY_DEPTHS_STAND_MS, READY_DEPTHS_WAIT_MS } from '../domain/limits.ts';
 import { msBetween, type MonotonicMs } from '../domain/time.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -35,13 +35,16 @@ export class ReadyDepths {
 
   /** The same, and nothing is asked. */
   known(queue: string): number {
-    return PRIORITIES.reduce((sum, priority) => sum + this.#at(keyOf(queue, priority)), this.#added.get(queue) ?? 0);
+    return PRIORITIES.reduce(
+      (sum, priority) => sum + this.#at(subjectKey({ queue, priority })),
+      this.#added.get(queue) ?? 0,
+    );
   }
 
   /** Of each priority and the higher ones, the highest first; nothing is asked. */
   knownUpTo(queue: string): ReadonlyMap<Priority, number> {
     let sum = 0;
-    return new Map(PRIORITIES.map((priority) => [priority, (sum += this.#at(keyOf(queue, priority)))]));
+    return new Map(PRIORITIES.map((priority) => [priority, (sum += this.#at(subjectKey({ queue, priority })))]));
   }
 
   /** The same, once what is too old has been asked for again. */
@@ -59,7 +62,7 @@ export class ReadyDepths {
 
   /** So many more are on their way to the stream; negative: so many are not, or have left it. */
   added(queue: string, count: number, priority?: Priority): void {
-    const key = priority === undefined ? queue : keyOf(queue, priority);
+    const key = priority === undefined ? queue : subjectKey({ queue, priority });
     this.#add(key, count);
   }
 
@@ -81,7 +84,7 @@ export class ReadyDepths {
     const before = [...this.#added];
     try {
       const depths = await this.#queue.depths();
-      this.#told = new Map(depths.map(({ queue, priority, messages }) => [keyOf(queue, priority), messages]));
+      this.#told = new Map(depths.map((depth) => [subjectKey(depth), depth.messages]));
       // What was published before is in the answer. What was claimed before may be in it as well: a message goes when it is
       // acknowledged, so claims under way count as unclaimed again. What came meanwhile may be in it too, and counts twice. Each for
       // a moment.
@@ -91,8 +94,4 @@ export class ReadyDepths {
       this.#log.debug('the depths of the ready stream are not known', { error: String(error) });
     }
   }
-}
-
-function keyOf(queue: string, priority: Priority): string {
-  return `${queue} ${priority}`;
 }

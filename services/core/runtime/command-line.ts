@@ -16,19 +16,20 @@ export class UsageError extends Error {
  * option's to say. Throws UsageError, which names the option that a mistyped one may mean.
  */
 export function readCommandLine<T extends Options>(args: readonly string[], options: T) {
-  const read = (): ReturnType<typeof parseArgs<{ options: T; allowPositionals: true; tokens: true }>> => {
-    try {
-      return parseArgs({ args: withNegativeNumbers(args, options), allowPositionals: true, tokens: true, options });
-    } catch (error) {
-      throw new UsageError(faultOf(error, options));
-    }
-  };
-  const line = read();
+  const line = parsed(args, options);
   const given = line.tokens.flatMap((token) => (token.kind === 'option' ? token.name : []));
   const twice = given.find((name, index) => options[name]?.multiple !== true && given.indexOf(name) < index);
   // The last one would win: a filter with a second label would hit jobs that the first one was to spare.
   if (twice !== undefined) throw new UsageError(`--${twice} is given twice; it takes one value`);
   return line;
+}
+
+function parsed<T extends Options>(args: readonly string[], options: T) {
+  try {
+    return parseArgs({ args: withNegativeNumbers(args, options), allowPositionals: true, tokens: true, options });
+  } catch (error) {
+    throw new UsageError(faultOf(error, options));
+  }
 }
 
 /** parseArgs takes `--shift -90` for two options; `--shift=-90` it reads. */

@@ -1,6 +1,6 @@
 import { cohortOf } from '../domain/ids.ts';
 import type { RingPart, RingStore } from '../ports/ring-store.ts';
-import { chunks } from './chunks.ts';
+import { chunks } from '../domain/chunks.ts';
 import {
   deadLetterDayOf,
   dueMinuteOf,

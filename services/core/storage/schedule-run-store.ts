@@ -1,6 +1,6 @@
 import { DAY_MS, SECOND_MS } from '../domain/limits.ts';
 import type { ScheduleRunStore } from '../ports/schedule-store.ts';
-import { chunks } from './chunks.ts';
+import { chunks } from '../domain/chunks.ts';
 import { readRuns, writeRun } from './cql/schedule-run-statements.ts';
 import { decodeScheduleRun } from './schedule-codec.ts';
 import type { Session } from './session.ts';
